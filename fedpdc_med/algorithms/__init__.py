@@ -1,0 +1,37 @@
+"""What a method is: the local loss of a step and the weights of a round, one short file a method."""
+
+from typing import Any
+
+from pydantic import ValidationError
+
+from fedpdc_med.algorithms.fedavg import FedAvg
+from fedpdc_med.algorithms.fedpdc import FedPDC
+from fedpdc_med.algorithms.fedprox import FedProx
+from fedpdc_med.algorithms.method import Batch, Context, Method, Scored
+from fedpdc_med.algorithms.moon import MOON
+from fedpdc_med.algorithms.solo import SOLO
+from fedpdc_med.errors import UserError
+
+METHODS: dict[str, type[Method]] = {method.name: method for method in (FedAvg, FedProx, MOON, SOLO, FedPDC)}
+
+__all__ = ["METHODS", "Batch", "Context", "Method", "Scored", "make_method", "method_class"]
+
+
+def method_class(name: str) -> type[Method]:
+    if name not in METHODS:
+        raise UserError(f"there is no method {name!r}; choose one of {', '.join(METHODS)}")
+    return METHODS[name]
+
+
+def make_method(name: str, **settings: Any) -> Method:
+    """The method of that name; a wrong setting is a UserError that names it and the value seen."""
+    cls = method_class(name)
+    unknown = sorted(set(settings) - set(cls.model_fields))
+    if unknown:
+        known = ", ".join(cls.model_fields) or "none"
+        raise UserError(f"method {name!r} has no setting {unknown[0]!r}; its settings are: {known}")
+    try:
+        return cls(**settings)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise UserError(f"method {name!r}, setting {first['loc'][0]!r} = {first['input']!r}: {first['msg']}") from None

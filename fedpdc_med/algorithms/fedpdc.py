@@ -1,0 +1,57 @@
+"""FedPDC: Zhang and Zhang, Federated Learning for Public Dataset Correction, 2023 (arXiv 2302.12503)."""
+
+from collections.abc import Sequence
+from typing import Annotated, ClassVar, Literal
+
+import torch.nn.functional as F
+from pydantic import Field
+from torch import Tensor
+
+from fedpdc_med.algorithms.method import Batch, Context, Method, Scored, squared_distance
+from fedpdc_med.algorithms.weighting import by_score
+
+
+class FedPDC(Method):
+    """Weights by accuracy on the reference (equation 4); the site's score corrects its next local training.
+
+    The paper's own correction, `penalty`, adds a number that does not depend on the weights being trained, so its
+    gradient is zero and every local step is FedAvg's. `proximal` and `reference` are two readings that do act.
+    """
+
+    name: ClassVar[str] = "fedpdc"
+    correction: Literal["penalty", "proximal", "reference", "none"] = "penalty"
+    strength: Annotated[float, Field(ge=0)] | Literal["adaptive"] = 10.0
+
+    @property
+    def trains_on_reference(self) -> bool:
+        return self.correction == "reference"
+
+    def strength_in(self, round: int) -> float:
+        """lambda: a constant, or equation 9's 0.5 * t."""
+        return 0.5 * round if self.strength == "adaptive" else self.strength
+
+    def local_loss(self, batch: Batch, context: Context) -> Tensor:
+        """Equation 8: cross-entropy + lambda * (1 - p_i) * what the correction multiplies it by."""
+        supervised = super().local_loss(batch, context)
+        factor = self.strength_in(context.round) * (1 - context.score)
+        if self.correction == "none" or factor == 0:
+            return supervised
+        return supervised + factor * self._corrected(context)
+
+    def _corrected(self, context: Context) -> Tensor | float:
+        if self.correction == "proximal":  # the proof's reading: equation A.1 is FedProx's stationarity condition
+            return squared_distance(context.model, context.global_model) / 2
+        if self.correction == "reference":  # "the accuracy is added to the training", made differentiable
+            assert context.reference_batch is not None, "the run gives a method that trains on the reference its films"
+            images, labels = context.reference_batch()
+            _, logits = context.model(images)
+            return 1 - soft_accuracy(logits, labels)
+        return 1.0  # the paper to the letter (equation 6): a constant, without a gradient
+
+    def weights(self, scored: Sequence[Scored]) -> list[float] | None:
+        return by_score([update.score for update in scored])
+
+
+def soft_accuracy(logits: Tensor, labels: Tensor) -> Tensor:
+    """The mean probability given to the true class."""
+    return F.softmax(logits, dim=1).gather(1, labels[:, None]).mean()

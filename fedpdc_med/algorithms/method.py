@@ -1,0 +1,74 @@
+"""The contract of a method: how a site computes its loss, and how a round weighs its updates."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch.nn.functional as F
+from pydantic import BaseModel, ConfigDict
+from torch import Tensor, nn
+
+from fedpdc_med.algorithms.weighting import by_films
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One step's films with what the model being trained says of them."""
+
+    images: Tensor
+    labels: Tensor
+    projection: Tensor
+    logits: Tensor
+
+
+@dataclass(frozen=True)
+class Context:
+    """What stays the same during one round of local training."""
+
+    model: nn.Module
+    global_model: nn.Module  # w_t, frozen
+    previous_model: nn.Module | None  # this site's own model of its last round, frozen
+    round: int  # t, from 1
+    score: float  # p_i: this site's accuracy on the reference in the round before, 1 if it has none
+    reference_batch: Callable[[], tuple[Tensor, Tensor]] | None  # films of the `correction` split
+
+
+@dataclass(frozen=True)
+class Scored:
+    """An update that passed its checks, with what the reference says of it."""
+
+    site: str
+    films: int
+    score: float
+
+
+class Method(BaseModel):
+    """Federated averaging; a method overrides the step that it changes."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: ClassVar[str]
+    keeps_local_model: ClassVar[bool] = False  # the site finds its own last model again in its next round
+    shares: ClassVar[bool] = True  # False: no averaging, every site goes on from its own model
+
+    @property
+    def trains_on_reference(self) -> bool:
+        """Whether sites receive the `correction` split."""
+        return False
+
+    def local_loss(self, batch: Batch, context: Context) -> Tensor:
+        return F.cross_entropy(batch.logits, batch.labels)
+
+    def weights(self, scored: Sequence[Scored]) -> list[float] | None:
+        """One weight an update, adding up to 1; None when the scores give no ground for any."""
+        return by_films([update.films for update in scored])
+
+
+def squared_distance(model: nn.Module, other: nn.Module) -> Tensor:
+    """||w - w'||^2 over all trained parameters."""
+    pairs = zip(model.parameters(), other.parameters(), strict=True)
+    parts = [(mine - theirs).square().sum() for mine, theirs in pairs]
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total

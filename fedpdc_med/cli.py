@@ -1,0 +1,80 @@
+"""The command line, `fedpdc`. Exit codes: 0 done, 1 the work failed, 2 the user's input was wrong."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import click
+import typer
+from rich.console import Console
+
+from fedpdc_med import RESEARCH_USE_ONLY, __version__
+from fedpdc_med.errors import UserError, WorkFailed
+from fedpdc_med.experiments import commands as benchmark
+
+app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help=f"Hospitals train one chest X-ray classifier together, corrected by a public reference set (FedPDC). "
+    f"{RESEARCH_USE_ONLY}",
+)
+app.add_typer(benchmark.app, name="benchmark")
+
+
+@app.callback(invoke_without_command=True)
+def version(show: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False) -> None:
+    if show:
+        print(f"fedpdc_med {__version__}")
+        raise typer.Exit
+
+
+@app.command()
+def resume(
+    run: Annotated[Path, typer.Argument(help="The run directory.")],
+    data: benchmark.Data = None,
+    workers: benchmark.Workers = None,
+) -> None:
+    """Continue an interrupted run from its last round, to the same bits as a run that was never stopped.
+
+    Example: fedpdc resume fedpdc-data/runs/digits-fedpdc-quick-seed0
+    """
+    from fedpdc_med.experiments.benchmark import resume as resume_benchmark
+    from fedpdc_med.runs import Run
+
+    opened = Run.open(run)
+    resume_benchmark(opened, data, workers or benchmark.cores())
+    benchmark.print_table([opened])
+
+
+def main() -> None:
+    """Run a command; a user's mistake is one line, never a stack trace."""
+    error_console = Console(stderr=True, soft_wrap=True)
+    try:
+        code = app(standalone_mode=False)
+    except UserError as error:
+        error_console.print(f"[bold red]error:[/] {escaped(error)}")
+        sys.exit(2)
+    except WorkFailed as error:
+        error_console.print(f"[bold red]failed:[/] {escaped(error)}")
+        sys.exit(1)
+    except click.exceptions.Abort:
+        interrupted(error_console)
+    except KeyboardInterrupt:
+        interrupted(error_console)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def interrupted(console: Console) -> None:
+    console.print("stopped; what is finished is kept. Continue a run with: fedpdc resume RUN")
+    sys.exit(130)
+
+
+def escaped(error: Exception) -> str:
+    return str(error).replace("[", r"\[")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The paper's benchmarks: data sets, partitions, protocols, result tables, speed."""

@@ -1,0 +1,112 @@
+"""An experiment: a short TOML file with the paper's setting, presets and published numbers."""
+
+import tomllib
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from fedpdc_med.errors import UserError
+from fedpdc_med.federation.films import Preparation
+from fedpdc_med.federation.messages import LocalSettings
+
+CATALOGUE = files("fedpdc_med.experiments") / "catalogue"
+PRESETS = ("quick", "paper")
+
+# How the reference code of the paper's setting prepares each data set's images.
+PREPARATIONS = {
+    "digits": Preparation(mean=(62.5,), std=(77.0,)),
+    "cifar10": Preparation(mean=(125.3, 123.0, 113.9), std=(63.0, 62.1, 66.7), pad=4, pad_mode="reflect", flip=True),
+    "cifar100": Preparation(mean=(129.3, 124.1, 112.4), std=(68.2, 65.4, 70.4), pad=4, pad_mode="zero", flip=True,
+                            rotate=15.0),
+    "tiny-imagenet": Preparation(mean=(127.5,) * 3, std=(127.5,) * 3),
+}
+
+
+class Experiment(BaseModel):
+    """Everything that fixes a benchmark run, apart from the method."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    title: str = ""
+    preset: str
+    data: Literal["digits", "cifar10", "cifar100", "tiny-imagenet"]
+    model: str
+    norm: Literal["batch", "group"] = "batch"
+    partition: str = "dirichlet"
+    beta: float = Field(default=0.1, gt=0)
+    sites: int = Field(default=10, ge=1)
+    public_per_class: int = Field(ge=0)  # held out of the training images before they are dealt to the sites
+    public_split: Literal["halves", "shared"] = "halves"  # for a method that trains on public images
+    rounds: int = Field(ge=1)
+    epochs: int = Field(ge=1)
+    tau: float = Field(default=1.0, gt=0, le=1)  # share of the sites sampled in a round
+    batch_size: int = Field(default=64, ge=1)
+    learning_rate: float = Field(default=0.01, gt=0)
+    momentum: float = Field(default=0.9, ge=0, lt=1)
+    weight_decay: float = Field(default=1e-5, ge=0)
+    images: int | None = Field(default=None, ge=1)  # train on the first so many images only; not the paper's setting
+    seed: int = 0
+
+    @property
+    def local(self) -> LocalSettings:
+        return LocalSettings(epochs=self.epochs, batch_size=self.batch_size, learning_rate=self.learning_rate,
+                             momentum=self.momentum, weight_decay=self.weight_decay)
+
+    @property
+    def preparation(self) -> Preparation:
+        return PREPARATIONS[self.data]
+
+
+def names() -> list[str]:
+    return sorted(entry.name.removesuffix(".toml") for entry in CATALOGUE.iterdir() if entry.name.endswith(".toml"))
+
+
+def read(name: str) -> dict[str, Any]:
+    """The TOML of an experiment of the catalogue, or of the file at that path."""
+    entry = CATALOGUE / f"{name}.toml"
+    path = Path(name)
+    if path.suffix == ".toml":
+        if not path.is_file():
+            raise UserError(f"there is no experiment file {name}")
+        entry = path
+    elif not entry.is_file():
+        raise UserError(f"there is no experiment {name!r}; choose one of {', '.join(names())}, or give a .toml file")
+    try:
+        return {"name": path.stem if path.suffix == ".toml" else name, **tomllib.loads(entry.read_text())}
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{name}: not valid TOML: {error}") from None
+
+
+def published(name: str) -> dict[str, float]:
+    """The paper's accuracies by method, in per cent; empty for an experiment that is not in the paper."""
+    return read(name).get("paper", {}) if name in names() else {}
+
+
+def make_experiment(name: str, preset: str, method: str, **overrides: Any) -> Experiment:
+    """The experiment with its preset applied, then what the preset says of this method, then the overrides."""
+    table = read(name)
+    table.pop("paper", None)
+    presets = table.pop("preset", {})
+    if preset not in presets:
+        known = ", ".join(presets) or "none"
+        raise UserError(f"experiment {table['name']!r} has no preset {preset!r}; it has: {known}")
+    chosen = dict(presets[preset])
+    of_methods = {key: chosen.pop(key) for key, value in list(chosen.items()) if isinstance(value, dict)}
+    settings = {**table, **chosen, **of_methods.get(method, {}), **overrides, "preset": preset}
+    return validated(settings, f"experiment {table['name']!r}")
+
+
+def validated(settings: dict[str, Any], where: str) -> Experiment:
+    unknown = sorted(set(settings) - set(Experiment.model_fields))
+    if unknown:
+        known = ", ".join(sorted(Experiment.model_fields))
+        raise UserError(f"{where}: unknown key {unknown[0]!r}; known keys: {known}")
+    try:
+        return Experiment(**settings)
+    except ValidationError as error:
+        first = error.errors()[0]
+        seen = "" if first["type"] == "missing" else f" = {first['input']!r}"
+        raise UserError(f"{where}, key {first['loc'][0]!r}{seen}: {first['msg']}") from None

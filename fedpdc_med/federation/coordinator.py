@@ -1,0 +1,172 @@
+"""The coordinator: algorithm 2, round by round."""
+
+import math
+import time
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+
+from fedpdc_med.algorithms import Scored
+from fedpdc_med.algorithms.weighting import by_films
+from fedpdc_med.errors import WorkFailed
+from fedpdc_med.federation.aggregation import problem_with, weighted_average
+from fedpdc_med.federation.engine import Engine
+from fedpdc_med.federation.messages import Assignment, Failure, State, Update, seed_for
+from fedpdc_med.federation.scoring import Score, score
+from fedpdc_med.federation.setup import Federation
+from fedpdc_med.runs import Progress, Run
+
+
+class Coordinator:
+    def __init__(self, federation: Federation, engine: Engine, run: Run) -> None:
+        self.federation, self.engine, self.run = federation, engine, run
+        self.expected: State = federation.initial_model().state_dict()
+        progress = run.progress()
+        if progress is None:
+            run.begin_checkpoint(self.expected, Progress())
+            run.commit(record=None)
+        self.progress = progress or Progress()
+        run.roll_back(self.progress)
+
+    def run_round(self) -> dict[str, Any]:
+        """Algorithm 2's server loop, once: assign, check, score, weigh, average, evaluate, record."""
+        started, federation, t = time.perf_counter(), self.federation, self.progress.round + 1
+        sampled = sample_sites(list(federation.sites), federation.tau, federation.seed, t)
+        sites: dict[str, dict[str, Any]] = {
+            name: {"status": "absent", "reason": "not sampled in this round"} for name in federation.sites
+        }
+        updates, scoring = {}, {}
+        for answer in self.engine.train([self._assignment(name, t) for name in sampled], self.run.site_models):
+            problem, status = self._problem(answer)
+            if isinstance(answer, Failure) or problem:
+                sites[answer.site] = {"status": status, "reason": problem}
+                continue
+            updates[answer.site] = answer
+            scoring[answer.site] = self.engine.predict(answer.model, "weighting")
+        usable = [updates[name] for name in sampled if name in updates]  # a fixed order, whoever answered first
+        if not usable:
+            reasons = "; ".join(sorted({sites[name]["reason"] for name in sampled}))
+            raise WorkFailed(f"round {t} got no usable update from its {len(sampled)} sites ({reasons}); rounds up to "
+                             f"{t - 1} are kept. A loss that is not finite calls for a lower learning rate or strength")
+
+        scores = {update.site: self._score("weighting", scoring[update.site]()) for update in usable}
+        scored = [Scored(update.site, update.films, scores[update.site].accuracy) for update in usable]
+        weights, note = self._weights(scored)
+
+        self.progress = Progress(t, {one.site: one.score for one in scored}, self._kept(usable))
+        state = self._next_state(usable, weights)
+        checkpoint = self.run.begin_checkpoint(state, self.progress)
+        judged, of_global = self._evaluate(checkpoint, usable)
+
+        for update, weight in zip(usable, weights, strict=True):
+            of_site = scores[update.site]
+            sites[update.site] = {
+                "status": "ok", "films": update.films, "loss": update.loss, "score": of_site.accuracy,
+                "recall": of_site.recall, "weight": weight,
+                "dissimilarity": dissimilarity(of_global, of_site.accuracy),
+            }
+        record = {"round": t, "seconds": round(time.perf_counter() - started, 3), "accuracy": judged.accuracy,
+                  "recall": judged.recall, "sites": sites}
+        if note:
+            record["note"] = note
+        self.run.commit(record)
+        self.run.forget_updates(self.progress)
+        return record
+
+    def _assignment(self, site: str, t: int) -> Assignment:
+        """p_i of the round before, or 1 for a site that took no part in it, which makes its correction zero."""
+        previous = self.progress.kept.get(site)
+        own = self.run.site_models / previous if previous else None
+        start = self.run.checkpoint_file if self.federation.method.shares or own is None else own
+        return Assignment(site, t, self.progress.scores.get(site, 1.0), start, own)
+
+    def _problem(self, answer: Update | Failure) -> tuple[str | None, str]:
+        if isinstance(answer, Failure):
+            return answer.reason, "failed"
+        if not math.isfinite(answer.loss):
+            return "its training loss is not finite", "rejected"
+        try:
+            return problem_with(load_file(answer.model), self.expected), "rejected"
+        except (OSError, SafetensorError):
+            return "its model file cannot be read", "rejected"
+
+    def _score(self, films: str, probabilities: np.ndarray) -> Score:
+        return score(self.federation.films_of(films).labels.numpy(), probabilities, self.federation.classes)
+
+    def _weights(self, scored: list[Scored]) -> tuple[list[float], str | None]:
+        if not self.federation.method.shares:
+            return [0.0] * len(scored), None
+        weights = self.federation.method.weights(scored)
+        if weights is not None:
+            return weights, None
+        return by_films([one.films for one in scored]), "every score is zero: weights are by number of films"
+
+    def _kept(self, usable: list[Update]) -> dict[str, str]:
+        if not self.federation.method.keeps_local_model:
+            return {}
+        return {**self.progress.kept, **{update.site: update.model.name for update in usable}}
+
+    def _next_state(self, usable: list[Update], weights: list[float]) -> State:
+        if not self.federation.method.shares:
+            return load_file(self.run.checkpoint_file)
+        return weighted_average((load_file(update.model) for update in usable), weights)
+
+    def _evaluate(self, checkpoint: Path, usable: list[Update]) -> tuple[Score, float]:
+        """The global model on the judging films, and its accuracy P on the weighting films.
+
+        Where nothing is shared there is no global model, and the mean over the sites' own models stands in.
+        """
+        models = [checkpoint] if self.federation.method.shares else [update.model for update in usable]
+        judge = self.federation.judge
+        pending = [(self.engine.predict(model, judge), self.engine.predict(model, "weighting")) for model in models]
+        judged = [self._score(judge, judging()) for judging, _ in pending]
+        on_weighting = [self._score("weighting", weighting()).accuracy for _, weighting in pending]
+        return mean_score(judged), float(np.mean(on_weighting))
+
+    def predictions(self) -> pd.DataFrame:
+        """Every reported set as seen by the final model, or by each site's own where nothing is shared."""
+        models = {"global": self.run.checkpoint_file}
+        if not self.federation.method.shares:
+            models = {site: self.run.site_models / name for site, name in self.progress.kept.items()}
+        pending = [(model, held, self.engine.predict(file, name)) for model, file in models.items()
+                   for name, held in self.federation.reported.items()]
+        frames = []
+        for model, held, collect in pending:
+            frame = held.about.copy()
+            frame.insert(0, "model", model)
+            probabilities = collect()
+            for k, name in enumerate(self.federation.classes):
+                frame[f"p:{name}"] = probabilities[:, k]
+            frames.append(frame)
+        return pd.concat(frames, ignore_index=True)
+
+
+def sample_sites(sites: list[str], tau: float, seed: int, t: int) -> list[str]:
+    """max(tau * N, 1) sites of round t, in the sites' own order."""
+    count = max(round(tau * len(sites)), 1)
+    if count >= len(sites):
+        return sites
+    rng = np.random.default_rng(seed_for(seed, "sample", t))
+    return [sites[i] for i in sorted(rng.choice(len(sites), count, replace=False))]
+
+
+def dissimilarity(of_global: float, of_site: float) -> float | None:
+    """Definition 1: B = P / p_i; None where p_i is zero."""
+    return of_global / of_site if of_site else None
+
+
+def mean_score(scores: Iterable[Score]) -> Score:
+    scores = list(scores)
+    if len(scores) == 1:
+        return scores[0]
+    recall: dict[str, float | None] = {}
+    for name in scores[0].recall:
+        known = [value for one in scores if (value := one.recall[name]) is not None]
+        recall[name] = float(np.mean(known)) if known else None
+    return replace(scores[0], accuracy=float(np.mean([one.accuracy for one in scores])), recall=recall)

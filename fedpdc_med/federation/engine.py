@@ -1,0 +1,26 @@
+"""What the coordinator asks of an engine, whatever machine the sites are on."""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from fedpdc_med.federation.messages import Assignment, Failure, Update
+
+
+class Engine(Protocol):
+    def train(self, assignments: Sequence[Assignment], answers: Path) -> Iterator[Update | Failure]:
+        """One answer an assignment, in any order, each state a file in the folder `answers`."""
+        ...
+
+    def predict(self, model: Path, films: str) -> Callable[[], np.ndarray]:
+        """Start predicting a named set of films; calling the result waits for the probabilities."""
+        ...
+
+    def close(self) -> None: ...
+
+
+def answer_file(answers: Path, assignment: Assignment) -> Path:
+    """Named by round, so that a site's kept model of the last round is never overwritten by an unfinished one."""
+    return answers / f"{assignment.site}.round{assignment.round}.safetensors"

@@ -1,0 +1,134 @@
+"""Films in memory (uint8, shared by processes) and the batched tensor work that turns them into training batches."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from pydantic import BaseModel, ConfigDict
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Films:
+    """Images (uint8, N x C x H x W, stored channels last, which is what CPU convolutions like) and labels."""
+
+    images: Tensor
+    labels: Tensor
+
+    @classmethod
+    def of(cls, images: np.ndarray, labels: np.ndarray) -> "Films":
+        pixels = torch.from_numpy(np.ascontiguousarray(images.transpose(0, 2, 3, 1))).permute(0, 3, 1, 2)
+        return cls(pixels, torch.from_numpy(np.asarray(labels, dtype=np.int64)))
+
+    def share(self) -> "Films":
+        self.images.share_memory_()
+        self.labels.share_memory_()
+        return self
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+class Preparation(BaseModel):
+    """How uint8 images become network input: normalisation (of 255) always, augmentation in training."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    pad: int = 0  # pixels added on each side before a random crop back to size
+    pad_mode: Literal["reflect", "zero"] = "reflect"
+    flip: bool = False  # left-right; never for chest films, where it would move the heart
+    rotate: float = 0.0  # degrees, up to
+    shift: float = 0.0  # share of the width, up to
+    zoom: float = 0.0  # share, up to
+    contrast: float = 0.0  # share by which intensities are stretched around their mean, up to
+
+    def normalise(self, images: Tensor) -> Tensor:
+        """uint8 N x C x H x W -> float32, channels last."""
+        std = torch.tensor(self.std, device=images.device)
+        scale, offset = 1 / std, -torch.tensor(self.mean, device=images.device) / std
+        return torch.addcmul(offset, images.permute(0, 2, 3, 1).float(), scale).permute(0, 3, 1, 2)
+
+
+class TrainingFilms:
+    """One site's films ready for augmented batches."""
+
+    def __init__(self, films: Films, indices: np.ndarray | None, preparation: Preparation) -> None:
+        images, labels = films.images, films.labels
+        if indices is not None:
+            chosen = torch.from_numpy(indices).to(images.device)
+            images, labels = images[chosen], labels[chosen]
+        self.labels, self.preparation = labels, preparation
+        self.channels, self.size = images.shape[1], images.shape[-1]
+        rows = images.permute(0, 2, 3, 1).contiguous()  # N x H x W x C
+        if preparation.flip:  # a mirrored copy makes flipping a matter of which image is read
+            rows = torch.cat([rows, rows.flip(2)])
+        self.rows = _pad(rows, preparation.pad, preparation.pad_mode) if preparation.pad else rows
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def batch(self, chosen: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Augmented, normalised images and labels at these positions."""
+        pixels = self._crop(chosen, generator).permute(0, 3, 1, 2)
+        images = self.preparation.normalise(pixels)
+        return _distort(images, self.preparation, generator), self.labels[chosen]
+
+    def _crop(self, chosen: Tensor, generator: torch.Generator) -> Tensor:
+        source = chosen
+        if self.preparation.flip:
+            source = chosen + len(self) * _draw_integers(2, len(chosen), generator).to(chosen.device)
+        if not self.preparation.pad:
+            return self.rows[source]
+        # Every crop is a window of the same shape somewhere in one flat buffer, so a single lookup by the
+        # window's first element copies all of them.
+        size, channels, stride = self.size, self.channels, self.rows.shape[2] * self.channels
+        flat = self.rows.view(-1)
+        window = (size - 1) * stride + size * channels
+        windows = flat.as_strided((len(flat) - window + 1, size, size * channels), (1, stride, 1))
+        places = 2 * self.preparation.pad + 1
+        down, right = (_draw_integers(places, len(chosen), generator).to(chosen.device) for _ in range(2))
+        start = source * self.rows[0].numel() + down * stride + right * channels
+        return windows[start].view(len(chosen), size, size, channels)
+
+
+def _draw_integers(below: int, count: int, generator: torch.Generator) -> Tensor:
+    return torch.randint(below, (count,), generator=generator)
+
+
+def _pad(rows: Tensor, pad: int, mode: str) -> Tensor:
+    if mode == "zero":
+        return F.pad(rows, (0, 0, pad, pad, pad, pad))
+    size = rows.shape[1]
+    place = torch.arange(-pad, size + pad, device=rows.device).abs()
+    place = torch.where(place >= size, 2 * (size - 1) - place, place)
+    return rows[:, place][:, :, place].contiguous()
+
+
+def _distort(images: Tensor, preparation: Preparation, generator: torch.Generator) -> Tensor:
+    """Small rotations, shifts, zooms and contrast changes, each drawn per image."""
+
+    def draw(limit: float) -> Tensor:
+        return ((torch.rand(len(images), generator=generator) * 2 - 1) * limit).to(images.device)
+
+    if preparation.rotate or preparation.shift or preparation.zoom:
+        angle, zoom = torch.deg2rad(draw(preparation.rotate)), 1 + draw(preparation.zoom)
+        cos, sin = angle.cos() * zoom, angle.sin() * zoom
+        matrix = torch.stack([cos, -sin, 2 * draw(preparation.shift), sin, cos, 2 * draw(preparation.shift)], dim=1)
+        grid = F.affine_grid(matrix.view(-1, 2, 3), list(images.shape), align_corners=False)
+        images = _sample(images, grid, preparation)
+    if preparation.contrast:
+        stretch = (1 + draw(preparation.contrast)).view(-1, 1, 1, 1)
+        centre = images.mean(dim=(1, 2, 3), keepdim=True)
+        images = (images - centre) * stretch + centre
+    return images
+
+
+def _sample(images: Tensor, grid: Tensor, preparation: Preparation) -> Tensor:
+    """Outside the image lies black, which after normalisation is -mean/std and not zero."""
+    black = -torch.tensor(preparation.mean, device=images.device) / torch.tensor(preparation.std, device=images.device)
+    black = black.view(1, -1, 1, 1)
+    return F.grid_sample(images - black, grid, mode="bilinear", align_corners=False) + black

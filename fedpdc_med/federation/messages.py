@@ -1,0 +1,57 @@
+"""What travels between the coordinator and a site, and the seeds both derive."""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field
+from torch import Tensor
+
+State = dict[str, Tensor]
+
+
+class LocalSettings(BaseModel):
+    """How a site trains; the defaults are the paper's."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    epochs: int = Field(default=10, ge=1)
+    batch_size: int = Field(default=64, ge=1)
+    learning_rate: float = Field(default=0.01, gt=0)
+    momentum: float = Field(default=0.9, ge=0, lt=1)
+    weight_decay: float = Field(default=1e-5, ge=0)
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """To a site: round t, its score p_i of the round before, where to start, and its own last model if it keeps one."""
+
+    site: str
+    round: int
+    score: float
+    model: Path
+    previous_model: Path | None = None
+
+
+@dataclass(frozen=True)
+class Update:
+    """From a site: its model's state (in a file, so that memory does not grow with the sites), film count, loss."""
+
+    site: str
+    model: Path
+    films: int
+    loss: float
+
+
+@dataclass(frozen=True)
+class Failure:
+    """In place of an update: why there is none."""
+
+    site: str
+    reason: str
+
+
+def seed_for(seed: int, *what: object) -> int:
+    """A seed of its own for every purpose, round and site, so that no draw depends on what ran before."""
+    text = ":".join(map(str, (seed, *what)))
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") >> 1

@@ -1,0 +1,28 @@
+"""From a federation and a run directory to a finished run."""
+
+from fedpdc_med.federation.coordinator import Coordinator
+from fedpdc_med.federation.setup import Federation
+from fedpdc_med.progress import progress
+from fedpdc_med.runs import Run
+
+
+def run_rounds(federation: Federation, run: Run, workers: int, label: str) -> None:
+    """Run what is left of the rounds, then write the final model and its predictions."""
+    from fedpdc_med.engines.local import open_engine  # here, because engines build on this package
+
+    federation.check()
+    if run.finished:
+        return
+    engine = open_engine(federation, workers)
+    try:
+        coordinator = Coordinator(federation, engine, run)
+        with progress(label, federation.rounds) as step:
+            step(coordinator.progress.round)
+            while coordinator.progress.round < federation.rounds:
+                record = coordinator.run_round()
+                left_out = [name for name, site in record["sites"].items() if site["status"] in ("failed", "rejected")]
+                trouble = f", left out: {', '.join(left_out)}" if left_out else ""
+                step(1, f"accuracy {record['accuracy']:.3f}, {record['seconds']:.1f} s a round{trouble}")
+        run.finish(coordinator.predictions(), model=federation.method.shares)
+    finally:
+        engine.close()

@@ -1,0 +1,27 @@
+"""Where film stores, the reference set and runs live on this machine."""
+
+import os
+import re
+from pathlib import Path
+
+from fedpdc_med.errors import UserError
+
+
+def home() -> Path:
+    return Path(os.environ.get("FEDPDC_HOME") or "fedpdc-data")
+
+
+def site_store(site: str) -> Path:
+    """The folder of a site's films; the name is checked because it becomes a folder name."""
+    return home() / "sites" / checked_name(site)
+
+
+def key_file(site: str) -> Path:
+    """A site's secret lies outside its film store, so that copying or sending the store never takes the key along."""
+    return home() / "keys" / f"{checked_name(site)}.key"
+
+
+def checked_name(site: str) -> str:
+    if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,63}", site):
+        raise UserError("a site's name has lower-case letters, digits, - and _ only (at most 64), for example harbor-general")
+    return site

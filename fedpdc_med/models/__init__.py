@@ -1,0 +1,29 @@
+"""The paper's networks and MONAI's for films; every one gives (projection, logits)."""
+
+import torch
+from torch import nn
+
+from fedpdc_med.errors import UserError
+from fedpdc_med.models.cnn import PaperCNN
+from fedpdc_med.models.densenet import densenet, densenet_small
+from fedpdc_med.models.head import WithHead
+from fedpdc_med.models.resnet import resnet18, resnet50
+
+ENCODERS = {
+    "cnn": PaperCNN,
+    "resnet18": resnet18,
+    "resnet50": resnet50,
+    "densenet-small": densenet_small,
+    "densenet121": densenet,
+}
+
+
+def build_model(name: str, channels: int, size: int, classes: int, seed: int, norm: str = "batch") -> nn.Module:
+    """The network with freshly drawn weights; the same seed draws the same bits and touches no global generator."""
+    if name not in ENCODERS:
+        raise UserError(f"there is no model {name!r}; choose one of {', '.join(ENCODERS)}")
+    if norm not in ("batch", "group"):
+        raise UserError(f"norm = {norm!r}; choose 'batch' or 'group'")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return WithHead(ENCODERS[name](channels, size, norm), classes)

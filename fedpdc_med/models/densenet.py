@@ -1,0 +1,24 @@
+"""MONAI's DenseNet for films, in the 121 size and in one small enough for two cores."""
+
+from torch import nn
+
+
+def _densenet(channels: int, norm: str, blocks: tuple[int, ...], growth: int, first: int) -> nn.Module:
+    from monai.networks.nets import DenseNet  # takes seconds to import, and the paper's networks need none of it
+
+    norm_spec = ("group", {"num_groups": 8}) if norm == "group" else "batch"
+    network = DenseNet(spatial_dims=2, in_channels=channels, out_channels=1, init_features=first, growth_rate=growth,
+                       block_config=blocks, norm=norm_spec)
+    network.width = network.class_layers.out.in_features  # type: ignore[union-attr, assignment]
+    network.class_layers.out = nn.Identity()
+    return network
+
+
+def densenet(channels: int, size: int, norm: str = "batch") -> nn.Module:
+    """DenseNet-121."""
+    return _densenet(channels, norm, blocks=(6, 12, 24, 16), growth=32, first=64)
+
+
+def densenet_small(channels: int, size: int, norm: str = "batch") -> nn.Module:
+    """Four blocks as in DenseNet-121, of two layers each; all widths divide by the 8 groups."""
+    return _densenet(channels, norm, blocks=(2, 2, 2, 2), growth=16, first=32)

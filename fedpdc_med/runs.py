@@ -1,0 +1,175 @@
+"""The run directory: the one contract between training, reports and the app."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import tomli_w
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save_file
+
+from fedpdc_med.errors import UserError
+from fedpdc_med.federation.messages import State
+
+
+@dataclass
+class Progress:
+    """What a run must remember between rounds, beside the global model."""
+
+    round: int = 0
+    scores: dict[str, float] = field(default_factory=dict)  # p_i of the round before, by site
+    kept: dict[str, str] = field(default_factory=dict)  # a site's own last model, a file in site_models/
+
+
+class Run:
+    """One run directory; every file in it is replaced as a whole, so a kill at any moment leaves a run to resume."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.config_file = folder / "config.toml"
+        self.rounds_file = folder / "rounds.jsonl"
+        self.predictions_file = folder / "predictions.parquet"
+        self.model_file = folder / "model.safetensors"
+        self.checkpoint_file = folder / "checkpoint.safetensors"
+        self.next_checkpoint_file = folder / "checkpoint.safetensors.next"
+        self.site_models = folder / "site_models"
+
+    @classmethod
+    def create(cls, folder: Path, config: dict[str, Any], overwrite: bool = False) -> "Run":
+        run = cls(folder)
+        if run.config_file.exists() and not overwrite:
+            raise UserError(f"{folder} already holds a run; say --resume to continue it, --overwrite to replace it, "
+                            "or choose another --out")
+        if folder.exists() and any(folder.iterdir()) and not run.config_file.exists():
+            raise UserError(f"{folder} is not empty and holds no run; choose another --out")
+        if folder.exists():
+            shutil.rmtree(folder)
+        run.site_models.mkdir(parents=True)
+        replace_text(run.config_file, tomli_w.dumps(without_none(config)))
+        return run
+
+    @classmethod
+    def open(cls, folder: Path) -> "Run":
+        run = cls(folder)
+        if not run.config_file.exists():
+            raise UserError(f"{folder} holds no run (there is no config.toml in it)")
+        return run
+
+    @property
+    def config(self) -> dict[str, Any]:
+        try:
+            return tomllib.loads(self.config_file.read_text())
+        except tomllib.TOMLDecodeError as error:
+            raise UserError(f"{self.config_file} cannot be read: {error}") from None
+
+    @property
+    def finished(self) -> bool:
+        return self.predictions_file.exists()
+
+    def rounds(self) -> list[dict[str, Any]]:
+        """The recorded rounds; a last line that a kill cut short is passed over."""
+        if not self.rounds_file.exists():
+            return []
+        records = []
+        for line in self.rounds_file.read_text().splitlines():
+            try:
+                records.append(json.loads(line))
+            except json.JSONDecodeError:
+                break
+        return records
+
+    def begin_checkpoint(self, state: State, progress: Progress) -> Path:
+        """Write the next checkpoint beside the current one; `commit` makes it count."""
+        metadata = {"progress": json.dumps(asdict(progress))}
+        save_file({name: tensor.contiguous() for name, tensor in state.items()}, self.next_checkpoint_file, metadata)
+        return self.next_checkpoint_file
+
+    def commit(self, record: dict[str, Any] | None) -> None:
+        """Append the round's line, then put its checkpoint in place: state and progress in one file, one rename."""
+        if record is not None:
+            with self.rounds_file.open("a") as lines:
+                lines.write(json.dumps(record) + "\n")
+                lines.flush()
+                os.fsync(lines.fileno())
+        with self.next_checkpoint_file.open("rb") as written:
+            os.fsync(written.fileno())
+        self.next_checkpoint_file.replace(self.checkpoint_file)
+
+    def progress(self) -> Progress | None:
+        """What the last checkpoint remembers, or None when there is none yet."""
+        if not self.checkpoint_file.exists():
+            return None
+        try:
+            with safe_open(self.checkpoint_file, framework="pt") as opened:
+                return Progress(**json.loads(opened.metadata()["progress"]))
+        except (SafetensorError, KeyError, TypeError, ValueError):
+            raise UserError(f"{self.checkpoint_file} is damaged; start again with --overwrite") from None
+
+    def roll_back(self, progress: Progress) -> None:
+        """Forget everything newer than the checkpoint: the lines of an open round and its updates."""
+        lines = [json.dumps(record) for record in self.rounds() if record["round"] <= progress.round]
+        replace_text(self.rounds_file, "".join(line + "\n" for line in lines))
+        self.forget_updates(progress)
+
+    def forget_updates(self, progress: Progress) -> None:
+        self.site_models.mkdir(exist_ok=True)
+        for file in self.site_models.iterdir():
+            if file.name not in progress.kept.values():
+                file.unlink()
+
+    def finish(self, predictions: pd.DataFrame, model: bool) -> None:
+        """The final model and its predictions; a method that shares nothing has no global model."""
+        if model:
+            replace_model(self.model_file, load_file(self.checkpoint_file))
+        partial = self.predictions_file.with_suffix(".partial")
+        predictions.to_parquet(partial, index=False)
+        partial.replace(self.predictions_file)
+
+    def predictions(self) -> pd.DataFrame:
+        if not self.finished:
+            raise UserError(f"{self.folder} is not finished; continue it with: fedpdc resume {self.folder}")
+        return pd.read_parquet(self.predictions_file)
+
+
+def replace_text(path: Path, text: str) -> None:
+    partial = path.with_name(path.name + ".partial")
+    partial.write_text(text)
+    partial.replace(path)
+
+
+def replace_model(path: Path, state: State) -> None:
+    partial = path.with_name(path.name + ".partial")
+    save_file({name: tensor.contiguous() for name, tensor in state.items()}, partial)
+    partial.replace(path)
+
+
+def without_none(value: Any) -> Any:
+    """TOML has no null: leave such keys out."""
+    if isinstance(value, dict):
+        return {key: without_none(inner) for key, inner in value.items() if inner is not None}
+    if isinstance(value, list | tuple):
+        return [without_none(inner) for inner in value]
+    return value
+
+
+def versions() -> dict[str, str]:
+    """What a run was made with."""
+    found = {name: version(name) for name in ("torch", "torchvision", "monai", "numpy")}
+    return {"python": ".".join(map(str, sys.version_info[:3])), **found}
+
+
+def git_commit() -> str | None:
+    """The commit of the source tree this package runs from, if it is one."""
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--abbrev=12"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return None
