@@ -12,6 +12,8 @@ from fedpdc_med import RESEARCH_USE_ONLY, __version__
 from fedpdc_med.errors import UserError, WorkFailed
 from fedpdc_med.experiments import commands as benchmark
 
+INTERRUPTED = 130  # what shells expect after Ctrl-C
+
 app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -57,19 +59,14 @@ def main() -> None:
     except WorkFailed as error:
         error_console.print(f"[bold red]failed:[/] {escaped(error)}")
         sys.exit(1)
-    except click.exceptions.Abort:
-        interrupted(error_console)
-    except KeyboardInterrupt:
-        interrupted(error_console)
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        code = INTERRUPTED
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
+    if code == INTERRUPTED:
+        error_console.print("stopped; what is finished is kept. Continue a run with: fedpdc resume RUN")
     sys.exit(code if isinstance(code, int) else 0)
-
-
-def interrupted(console: Console) -> None:
-    console.print("stopped; what is finished is kept. Continue a run with: fedpdc resume RUN")
-    sys.exit(130)
 
 
 def escaped(error: Exception) -> str:

@@ -31,9 +31,8 @@ def open_engine(federation: Federation, workers: int) -> Engine:
 
 
 def _open_bench(federation: Federation) -> None:
-    """A worker's first act: one thread, no Ctrl-C of its own, and an end when its parent ends."""
+    """A worker's first act: one thread, and an end when its parent ends."""
     global _bench
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     assert parent is not None, "workers are started by the engine"
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
@@ -78,11 +77,15 @@ class ProcessEngine:
         return ProcessPoolExecutor(self.workers, context, initializer=_open_bench, initargs=(self.federation,))
 
     def _submit(self, work: Callable[..., Any], *arguments: object) -> "Future[Any]":
+        # Submitting may start a worker, which inherits the blocked signal: Ctrl-C is the coordinator's to answer.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             return self.pool.submit(work, *arguments)
         except BrokenProcessPool:
             self.pool = self._new_pool()
             return self.pool.submit(work, *arguments)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def train(self, assignments: Sequence[Assignment], answers: Path) -> Iterator[Update | Failure]:
         def work(assignment: Assignment) -> int:

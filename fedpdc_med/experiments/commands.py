@@ -130,11 +130,10 @@ def speed(
         shown.add_row(name, f"{rate:,.0f}", f"{rate / limit:.2f}", f"{rate / usual:.1f}")
     console.print(shown)
     shown = Table(title="The same images in more sites, 10 sampled a round", title_justify="left")
-    for column in ("sites", "images a round", "seconds a round", "seconds beyond training", "peak memory, MB"):
+    for column in ("sites", "images a round", "seconds a round", "peak memory, MB"):
         shown.add_column(column, justify="right")
     for row in found["memory"]:
-        shown.add_row(f"{row['sites']:,}", f"{row['images']:,}", f"{row['seconds']:.2f}",
-                      f"{row['seconds_beyond_training']:.2f}", f"{row['peak_megabytes']:,.0f}")
+        shown.add_row(f"{row['sites']:,}", f"{row['images']:,}", f"{row['seconds']:.2f}", f"{row['peak_megabytes']:,.0f}")
     console.print(shown)
 
 

@@ -135,7 +135,10 @@ def class_counts(labels: np.ndarray, parts: Sequence[np.ndarray], classes: int) 
 
 
 def _counts(shares: np.ndarray, total: int) -> np.ndarray:
-    """Whole numbers with the sum `total`, cut where the running sum of the shares falls, as MOON's code does."""
+    """Whole numbers with the sum `total`, cut where the running sum of the shares falls, as MOON's code does.
+
+    The cuts are rounded down, so the last site often gets one image more than its share, even of a share of nothing.
+    """
     cuts = (np.cumsum(shares / shares.sum()) * total).astype(np.int64)[:-1]
     return np.diff(cuts, prepend=0, append=total)
 

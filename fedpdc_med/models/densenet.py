@@ -9,7 +9,7 @@ def _densenet(channels: int, norm: str, blocks: tuple[int, ...], growth: int, fi
     norm_spec = ("group", {"num_groups": 8}) if norm == "group" else "batch"
     network = DenseNet(spatial_dims=2, in_channels=channels, out_channels=1, init_features=first, growth_rate=growth,
                        block_config=blocks, norm=norm_spec)
-    network.width = network.class_layers.out.in_features  # type: ignore[union-attr, assignment]
+    network.width = network.class_layers.out.in_features  # type: ignore[union-attr]
     network.class_layers.out = nn.Identity()
     return network
 

@@ -1,0 +1,43 @@
+# Everything from a bare python3: `make demo` to see it work, `make test` to check it.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+.PHONY: help demo test lint install install-dev clean
+
+help:
+	@echo "make demo    set everything up and run the demonstration"
+	@echo "make test    set everything up, lint, type-check and run all tests"
+	@echo "make clean   remove the virtual environment and caches"
+
+install: $(VENV)/.installed
+install-dev: $(VENV)/.installed-dev
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --upgrade pip
+
+$(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "installing (torch and its libraries are about 5 GB; a few minutes)"
+	$(BIN)/pip install --quiet --editable . --constraint constraints.txt
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "installing with the test tools (torch and its libraries are about 5 GB; a few minutes)"
+	$(BIN)/pip install --quiet --editable ".[dev]" --constraint constraints.txt
+	@touch $@ $(VENV)/.installed
+
+demo: install
+	$(BIN)/fedpdc benchmark run digits --method fedavg --overwrite
+	$(BIN)/fedpdc benchmark run digits --method fedpdc --overwrite
+	$(BIN)/fedpdc benchmark table
+
+lint: install-dev
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+test: lint
+	$(BIN)/pytest
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache build *.egg-info

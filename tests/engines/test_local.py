@@ -1,0 +1,82 @@
+"""Real worker processes: same bits for any number of them, and a lost one costs nothing."""
+
+import os
+import signal
+import threading
+import time
+
+import pytest
+
+from fedpdc_med.engines.local import DeviceEngine, ProcessEngine, chunks
+from fedpdc_med.federation.coordinator import Coordinator
+from fedpdc_med.runs import Run
+
+
+def final_model(federation, engine, folder):
+    run = Run.create(folder, {"kind": "test"})
+    coordinator = Coordinator(federation, engine, run)
+    records = [coordinator.run_round() for _ in range(federation.rounds)]
+    return run.checkpoint_file.read_bytes(), records
+
+
+@pytest.mark.parametrize("settings", [{"correction": "reference", "strength": 1}, {}])
+def test_the_number_of_workers_does_not_change_a_bit(tiny_federation, tmp_path, settings):
+    results = []
+    for workers in (1, 2, 3):
+        federation = tiny_federation("fedpdc", settings=settings)
+        engine = ProcessEngine(federation, workers)
+        try:
+            results.append(final_model(federation, engine, tmp_path / str(workers))[0])
+        finally:
+            engine.close()
+    federation = tiny_federation("fedpdc", settings=settings)
+    in_this_process, _ = final_model(federation, DeviceEngine(federation, "cpu"), tmp_path / "none")
+    assert results == [in_this_process] * 3
+
+
+def test_a_worker_that_is_killed_is_replaced_and_the_result_is_the_same(tiny_federation, tmp_path):
+    federation = tiny_federation("fedavg", per_site={i: {"epochs": 60} for i in range(4)}, rounds=1)
+    undisturbed, _ = final_model(federation, DeviceEngine(federation, "cpu"), tmp_path / "undisturbed")
+    engine = ProcessEngine(federation, 2)
+    engine.predict(_initial(federation, tmp_path), "test")()  # the workers are up
+    victim = next(iter(engine.pool._processes))
+
+    def kill():
+        time.sleep(0.3)
+        os.kill(victim, signal.SIGKILL)
+
+    threading.Thread(target=kill).start()
+    try:
+        state, records = final_model(federation, engine, tmp_path / "disturbed")
+    finally:
+        engine.close()
+    assert [site["status"] for site in records[0]["sites"].values()] == ["ok"] * 4
+    assert state == undisturbed
+
+
+def _initial(federation, folder):
+    run = Run.create(folder / "initial", {"kind": "test"})
+    Coordinator(federation, DeviceEngine(federation, "cpu"), run)
+    return run.checkpoint_file
+
+
+def test_closing_ends_the_workers(tiny_federation, tmp_path):
+    federation = tiny_federation()
+    engine = ProcessEngine(federation, 2)
+    engine.predict(_initial(federation, tmp_path), "test")()
+    workers = list(engine.pool._processes)
+    engine.close()
+    assert workers and not any(_alive(pid) for pid in workers)
+
+
+def _alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_chunks_are_the_same_whatever_the_workers():
+    assert chunks(6000) == [(0, 2500), (2500, 5000), (5000, 6000)]
+    assert chunks(10) == [(0, 10)]
