@@ -11,6 +11,7 @@ from rich.console import Console
 from fedpdc_med import RESEARCH_USE_ONLY, __version__
 from fedpdc_med.errors import UserError, WorkFailed
 from fedpdc_med.experiments import commands as benchmark
+from fedpdc_med.simulation import commands as simulation
 
 INTERRUPTED = 130  # what shells expect after Ctrl-C
 
@@ -20,6 +21,8 @@ app = typer.Typer(
     help=f"Hospitals train one chest X-ray classifier together, corrected by a public reference set (FedPDC). "
     f"{RESEARCH_USE_ONLY}",
 )
+app.command()(simulation.simulate)
+app.add_typer(simulation.reference_app, name="reference")
 app.add_typer(benchmark.app, name="benchmark")
 
 
@@ -42,10 +45,16 @@ def resume(
     """
     from fedpdc_med.experiments.benchmark import resume as resume_benchmark
     from fedpdc_med.runs import Run
+    from fedpdc_med.simulation.simulate import resume as resume_simulation
 
     opened = Run.open(run)
-    resume_benchmark(opened, data, workers or benchmark.cores())
-    benchmark.print_table([opened])
+    workers = workers or benchmark.cores()
+    if opened.config["kind"] == "simulation":
+        resume_simulation(opened, workers)
+        simulation.print_result({opened.config["method"]["name"]: opened}, opened.config["method"]["name"])
+    else:
+        resume_benchmark(opened, data, workers)
+        benchmark.print_table([opened])
 
 
 def main() -> None:

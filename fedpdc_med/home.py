@@ -23,5 +23,7 @@ def key_file(site: str) -> Path:
 
 def checked_name(site: str) -> str:
     if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,63}", site):
-        raise UserError("a site's name has lower-case letters, digits, - and _ only (at most 64), for example harbor-general")
+        raise UserError(
+            "a site's name has lower-case letters, digits, - and _ only (at most 64), for example harbor-general"
+        )
     return site

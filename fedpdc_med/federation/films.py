@@ -20,7 +20,7 @@ class Films:
     @classmethod
     def of(cls, images: np.ndarray, labels: np.ndarray) -> "Films":
         pixels = torch.from_numpy(np.ascontiguousarray(images.transpose(0, 2, 3, 1))).permute(0, 3, 1, 2)
-        return cls(pixels, torch.from_numpy(np.asarray(labels, dtype=np.int64)))
+        return cls(pixels, torch.tensor(np.asarray(labels, dtype=np.int64)))
 
     def share(self) -> "Films":
         self.images.share_memory_()
@@ -45,9 +45,14 @@ class Preparation(BaseModel):
     shift: float = 0.0  # share of the width, up to
     zoom: float = 0.0  # share, up to
     contrast: float = 0.0  # share by which intensities are stretched around their mean, up to
+    per_image: bool = False  # every image to mean 0 and spread 1 in place of `mean` and `std`: exposure says nothing
 
     def normalise(self, images: Tensor) -> Tensor:
         """uint8 N x C x H x W -> float32, channels last."""
+        if self.per_image:
+            pixels = images.float()
+            spread, centre = torch.std_mean(pixels, dim=(1, 2, 3), keepdim=True)
+            return ((pixels - centre) / (spread + 1)).contiguous(memory_format=torch.channels_last)
         std = torch.tensor(self.std, device=images.device)
         scale, offset = 1 / std, -torch.tensor(self.mean, device=images.device) / std
         return torch.addcmul(offset, images.permute(0, 2, 3, 1).float(), scale).permute(0, 3, 1, 2)

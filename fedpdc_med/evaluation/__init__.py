@@ -1,0 +1,1 @@
+"""Numbers a clinician needs, as pure functions of predictions."""

@@ -1,0 +1,72 @@
+"""Does a probability of 0.8 mean eight times out of ten?"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from fedpdc_med.evaluation.intervals import wilson
+from fedpdc_med.evaluation.predictions import PREFIX, called_class, classes_of, one_model, probabilities, true_class
+
+BINS = 10
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Brier score (0 best, 2 worst), the same for a forecast that only knows how common each class is, and the ECE."""
+
+    films: int
+    brier: float
+    brier_of_prevalence: float
+    ece: float
+    note: str = ""
+
+
+def reliability(frame: pd.DataFrame, label: str | None = None, bins: int = BINS) -> pd.DataFrame:
+    """What was promised against what came true, in bins of equal width; of one class, or of the called class.
+
+    Columns from, to, count, promised, observed, low, high (Wilson); an empty bin has count 0 and NaN.
+    """
+    one_model(frame)
+    if label is None:
+        promised, came_true = probabilities(frame).max(axis=1), called_class(frame) == true_class(frame)
+    else:
+        promised, came_true = frame[PREFIX + label].to_numpy(dtype=float), (frame["label"] == label).to_numpy()
+    edges = np.linspace(0, 1, bins + 1)
+    inside = np.clip(np.searchsorted(edges, promised, side="right") - 1, 0, bins - 1)
+    count = np.bincount(inside, minlength=bins)
+    true = np.bincount(inside, weights=came_true, minlength=bins)
+    low, high = wilson(true, count)
+    with np.errstate(invalid="ignore"):
+        mean = np.bincount(inside, weights=promised, minlength=bins) / count
+        observed = true / count
+    return pd.DataFrame(
+        {
+            "from": edges[:-1],
+            "to": edges[1:],
+            "count": count,
+            "promised": mean,
+            "observed": observed,
+            "low": low,
+            "high": high,
+        }
+    )
+
+
+def expected_calibration_error(curve: pd.DataFrame) -> float:
+    """The mean gap between promised and observed, each bin counting by its films; from `reliability`."""
+    filled = curve[curve["count"] > 0]
+    if filled.empty:
+        return np.nan
+    return float(np.average((filled["promised"] - filled["observed"]).abs(), weights=filled["count"]))
+
+
+def calibration(frame: pd.DataFrame, bins: int = BINS) -> Calibration:
+    if frame.empty:
+        return Calibration(0, np.nan, np.nan, np.nan, "not estimable: no films")
+    truth = np.eye(len(classes_of(frame)))[true_class(frame)]
+    brier = float(((probabilities(frame) - truth) ** 2).sum(axis=1).mean())
+    prevalence = truth.mean(axis=0)
+    return Calibration(
+        len(frame), brier, float(1 - (prevalence**2).sum()), expected_calibration_error(reliability(frame, None, bins))
+    )

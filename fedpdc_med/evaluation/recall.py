@@ -1,0 +1,147 @@
+"""How many films of each class the model finds: n of N with a 95 % interval, worst class first."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from fedpdc_med.evaluation.intervals import (
+    clopper_pearson,
+    counts_by_patient,
+    effective_total,
+    mover,
+    patient_bootstrap,
+    wilson,
+)
+from fedpdc_med.evaluation.predictions import called_class, classes_of, one_model, patients_of, spoken, true_class
+
+Method = Literal["auto", "wilson", "exact", "bootstrap"]
+# Below 30 patients one mistake moves recall by more than 3 points; an interval wider than 0.2 cannot tell 0.9 from 0.7.
+SMALL, WIDE = 30, 0.2
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A share with its 95 % interval; `correct` and `total` are 0 where it is an average of shares."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+    correct: int = 0
+    total: int = 0
+    note: str = ""
+
+
+def per_class_recall(frame: pd.DataFrame, interval: Method = "auto", seed: int = 0) -> pd.DataFrame:
+    """Recall of each class, worst first, not estimable last.
+
+    Columns class, correct, total, patients, recall, low, high, method, small, note. `auto` is Wilson's interval, or the
+    patient bootstrap where patients have several films of the class.
+    """
+    one_model(frame)
+    return recall_table(true_class(frame), called_class(frame), patients_of(frame), classes_of(frame), interval, seed)
+
+
+def recall_table(
+    truth: np.ndarray,
+    called: np.ndarray,
+    patients: np.ndarray,
+    classes: list[str],
+    interval: Method = "auto",
+    seed: int = 0,
+) -> pd.DataFrame:
+    generator = np.random.default_rng(seed)
+    rows = []
+    for index, name in enumerate(classes):
+        of_class = truth == index
+        rows.append({"class": name, **_recall(called[of_class] == index, patients[of_class], interval, generator)})
+    return pd.DataFrame(rows).sort_values("recall", kind="stable", na_position="last", ignore_index=True)
+
+
+def worst_class(table: pd.DataFrame) -> Estimate:
+    """The class found least often, from `per_class_recall`; its interval does not know it was picked as the worst."""
+    row = table.iloc[0]
+    return Estimate(
+        row["class"],
+        float(row["recall"]),
+        float(row["low"]),
+        float(row["high"]),
+        int(row["correct"]),
+        int(row["total"]),
+        row["note"],
+    )
+
+
+def macro_recall(table: pd.DataFrame) -> Estimate:
+    """The mean recall of the classes that have films, whatever their number of films.
+
+    The interval combines those of the classes as independent, which they are unless a patient has films of several.
+    """
+    known = table[table["total"] > 0]
+    if known.empty:
+        return Estimate("macro recall", np.nan, np.nan, np.nan, note="not estimable: no films")
+    value, low, high = mover(known["recall"], known["low"], known["high"], np.full(len(known), 1 / len(known)))
+    absent = sorted(table.loc[table["total"] == 0, "class"])
+    note = f"without {', '.join(map(spoken, absent))}: no films" if absent else ""
+    return Estimate("macro recall", value, max(low, 0.0), min(high, 1.0), note=note)
+
+
+def _recall(
+    hits: np.ndarray, patients: np.ndarray, interval: Method, generator: np.random.Generator
+) -> dict[str, object]:
+    correct, total = int(hits.sum()), len(hits)
+    if total == 0:
+        return {
+            "correct": 0,
+            "total": 0,
+            "patients": 0,
+            "recall": np.nan,
+            "low": np.nan,
+            "high": np.nan,
+            "method": "",
+            "small": True,
+            "note": "not estimable: no films of this class",
+        }
+    low, high, method, people = _interval(hits, patients, interval, generator)
+    small = people < SMALL or high - low > WIDE
+    return {
+        "correct": correct,
+        "total": total,
+        "patients": people,
+        "recall": correct / total,
+        "low": low,
+        "high": high,
+        "method": method,
+        "small": small,
+        "note": _note(total, people, high - low),
+    }
+
+
+def _interval(
+    hits: np.ndarray, patients: np.ndarray, interval: Method, generator: np.random.Generator
+) -> tuple[float, float, str, int]:
+    correct, total = int(hits.sum()), len(hits)
+    correct_of, total_of = counts_by_patient(hits, patients)
+    people = len(total_of)
+    if interval == "exact":
+        low, high = clopper_pearson(correct, total)
+        return float(low), float(high), "exact", people
+    if interval == "wilson" or (interval == "auto" and people == total):
+        low, high = wilson(correct, total)
+        return float(low), float(high), "Wilson", people
+    # A bootstrap of films that all agree has no width, and one of few patients covers less than it says.
+    if correct in (0, total) or (interval == "auto" and people < SMALL):
+        worth = float(effective_total(hits.astype(float), patients, np.ones(1))[0])
+        low, high = wilson(correct / total * worth, worth)
+        return float(low), float(high), "Wilson, by patient", people
+    return *patient_bootstrap(correct_of, total_of, generator), "patient bootstrap", people
+
+
+def _note(total: int, people: int, width: float) -> str:
+    films = f"{total} film" if total == 1 else f"{total} films"
+    of = "" if people == total else f" of {people} patient" + "s" * (people > 1)
+    if people < SMALL:
+        return f"only {films}{of}"
+    return f"wide interval: {films}{of}" if width > WIDE else ""

@@ -1,0 +1,146 @@
+"""Recall site by site: a matrix with counts, before and after federation, and the fall at films from elsewhere."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from fedpdc_med.evaluation.intervals import mover
+from fedpdc_med.evaluation.predictions import (
+    GLOBAL,
+    called_class,
+    classes_of,
+    one_model,
+    patients_of,
+    reported_split,
+    select,
+    spoken,
+    true_class,
+)
+from fedpdc_med.evaluation.recall import Estimate, Method, macro_recall, per_class_recall, recall_table, worst_class
+
+
+@dataclass(frozen=True)
+class RecallDrop:
+    """How far recall falls from one set of films to another; a drop above 0 means worse on the second."""
+
+    by_class: pd.DataFrame
+    macro: Estimate
+
+
+@dataclass(frozen=True)
+class Headline:
+    """The three numbers that matter, of the global model; `drop` is None when no site stayed outside."""
+
+    split: str
+    worst: Estimate
+    macro: Estimate
+    drop: RecallDrop | None
+    outside: str
+
+
+def site_by_class(frame: pd.DataFrame, interval: Method = "auto", seed: int = 0) -> pd.DataFrame:
+    """Column site, then those of `per_class_recall`; sites by name, classes in class order."""
+    one_model(frame)
+    classes = classes_of(frame)
+    truth, called, patients = true_class(frame), called_class(frame), patients_of(frame)
+    pieces = []
+    for name, rows in sorted(frame.groupby("site", observed=True).indices.items()):
+        table = recall_table(truth[rows], called[rows], patients[rows], classes, interval, seed)
+        table.insert(0, "site", str(name))
+        pieces.append(table.set_index("class").loc[classes].reset_index()[table.columns])
+    if not pieces:
+        return recall_table(truth, called, patients, classes).assign(site="").iloc[:0]
+    return pd.concat(pieces, ignore_index=True)
+
+
+def before_and_after(frame: pd.DataFrame, split: str = "local") -> pd.DataFrame:
+    """Each site's own model beside the global one, on the same films: its own test films, or another whole split.
+
+    Columns site, class, total, own_correct, global_correct, own, global, change (global - own); no rows in a run
+    without site models. Films that only one of the two models has seen are left out.
+    """
+    classes = classes_of(frame)
+    rows = select(frame, split=split)
+    called = pd.DataFrame(
+        {
+            "model": rows["model"].to_numpy(),
+            "site": rows["site"].to_numpy(),
+            "film": rows["film"].to_numpy(),
+            "label": rows["label"].to_numpy(),
+            "right": called_class(rows) == true_class(rows),
+        }
+    )
+    own = called[called["model"] != GLOBAL]
+    if split == "local":
+        own = own[own["model"] == own["site"]]
+    together = own.merge(called[called["model"] == GLOBAL], on=["site", "film", "label"], suffixes=("_own", "_global"))
+    counts = together.groupby(["model_own", "label"], observed=True).agg(
+        total=("film", "size"), own_correct=("right_own", "sum"), global_correct=("right_global", "sum")
+    )
+    every = pd.MultiIndex.from_product([sorted(together["model_own"].unique()), classes], names=["site", "class"])
+    counts.index.names = ["site", "class"]
+    table = counts.reindex(every, fill_value=0).astype(int).reset_index()
+    total = table["total"].where(table["total"] > 0)
+    table["own"], table["global"] = table["own_correct"] / total, table["global_correct"] / total
+    table["change"] = table["global"] - table["own"]
+    return table
+
+
+def recall_drop(inside: pd.DataFrame, outside: pd.DataFrame, interval: Method = "auto", seed: int = 0) -> RecallDrop:
+    """Recall on `inside` (the holdout) less recall on `outside` (films of a site that took no part), with intervals.
+
+    The two sets must share no patient. Macro recall is compared over the classes that both have: a site without
+    the hardest class would otherwise seem to rise.
+    """
+    classes = classes_of(inside)
+    first = per_class_recall(inside, interval, seed).set_index("class").loc[classes]
+    second = per_class_recall(outside, interval, seed + 1).set_index("class").loc[classes]
+    rows = []
+    for name in classes:
+        a, b = first.loc[name], second.loc[name]
+        drop, low, high = mover([a["recall"], b["recall"]], [a["low"], b["low"]], [a["high"], b["high"]], [1, -1])
+        empty = [where for where, row in (("inside", a), ("outside", b)) if row["total"] == 0]
+        rows.append(
+            {
+                "class": name,
+                "inside": a["recall"],
+                "inside_total": a["total"],
+                "outside": b["recall"],
+                "outside_total": b["total"],
+                "drop": drop,
+                "low": low,
+                "high": high,
+                "note": f"not estimable: no films {' and '.join(empty)}" if empty else "",
+            }
+        )
+    by_class = pd.DataFrame(rows).sort_values("drop", ascending=False, kind="stable", ignore_index=True)
+    return RecallDrop(by_class, _macro_drop(first, second))
+
+
+def _macro_drop(first: pd.DataFrame, second: pd.DataFrame) -> Estimate:
+    both = (first["total"] > 0) & (second["total"] > 0)
+    if not both.any():
+        return Estimate(
+            "drop of macro recall", np.nan, np.nan, np.nan, note="not estimable: no class has films in both"
+        )
+    a, b = macro_recall(first[both].reset_index()), macro_recall(second[both].reset_index())
+    drop, low, high = mover([a.value, b.value], [a.low, b.low], [a.high, b.high], [1, -1])
+    left_out = [spoken(name) for name in first.index[~both]]
+    note = f"without {', '.join(left_out)}: no films in one of the two" if left_out else ""
+    return Estimate("drop of macro recall", drop, low, high, note=note)
+
+
+def headline(frame: pd.DataFrame, interval: Method = "auto", seed: int = 0) -> Headline:
+    """Worst-class recall, macro recall and the fall at the outside site where it is largest, for a whole run."""
+    split = reported_split(frame)
+    inside = select(frame, model=GLOBAL, split=split)
+    table = per_class_recall(inside, interval, seed)
+    external = select(frame, model=GLOBAL, split="external") if split != "external" else inside.iloc[:0]
+    drops = {
+        str(site): recall_drop(inside, select(external, site=site), interval, seed)
+        for site in external["site"].unique()
+    }
+    known = {site: drop for site, drop in drops.items() if np.isfinite(drop.macro.value)}
+    worst = max(known, key=lambda site: known[site].macro.value, default="")
+    return Headline(split, worst_class(table), macro_recall(table), known.get(worst), worst)

@@ -1,0 +1,220 @@
+"""Public collections in their published layouts. A collection is a function that yields film records, in a fixed order.
+
+To add one: write a reader that yields a FilmRecord for every film, with `problem` set where the collection's own table
+says that a film does not qualify, and put it into COLLECTIONS with a test that recognises its layout.
+"""
+
+import csv
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from fedpdc_med.errors import UserError
+from fedpdc_med.imaging.classes import class_of
+from fedpdc_med.imaging.dicom import view_in
+from fedpdc_med.imaging.records import FilmRecord, Reason
+
+PICTURES = {".png", ".jpg", ".jpeg"}
+# In NIH ChestX-ray names the digits before the underscore are the patient's.
+_NIH_NAME = re.compile(r"(\d{8})_\d{3}")
+# Parts of a figure's name that tell its panels, days and views apart: "...fig2a", "...-day7", "...-PA", "...-002-b1".
+_PANEL = re.compile(r"[-_](day-?\d+|\d+-(hours|days)|admission|left|right|pa|ap|[a-z]\d?)(?=[-_.]|$)|(?<=\d)[a-z]$")
+
+
+def covid_chestxray(folder: Path) -> Iterator[FilmRecord]:
+    """ieee8023/covid-chestxray-dataset: metadata.csv names every film, its patient, finding, view and modality."""
+    with (folder / "metadata.csv").open(newline="", encoding="utf-8-sig") as file:
+        for row in csv.DictReader(file):
+            path = folder / (row.get("folder") or "images") / row["filename"]
+            finding, view = row["finding"].strip(), view_in(row["view"] or "") or "unknown"
+            if row["view"].strip().upper() in ("L", "L LATERAL"):
+                view = "lateral"
+            covid = "COVID-19" in finding.upper()
+            label = "covid-19" if covid else class_of(finding.split("/")[0]) or ""
+            yield FilmRecord(
+                name=f"covid-chestxray-dataset:{row['filename']}",
+                path=path,
+                source="covid-chestxray-dataset",
+                published=True,
+                label=label,
+                patient=f"covid-chestxray-dataset:{row['patientid'].strip()}" if row["patientid"].strip() else "",
+                view=view,
+                sex=row["sex"] if row["sex"] in ("F", "M") else "",
+                age=_number(row["age"]),
+                problem=_covid_chestxray_problem(row, label),
+            )
+
+
+def _covid_chestxray_problem(row: dict[str, str], label: str) -> tuple[Reason, str] | None:
+    if row["modality"].strip().lower() != "x-ray":
+        return Reason.MODALITY, row["modality"].strip()[:2]
+    return None if label else (Reason.UNKNOWN_LABEL, "todo" if row["finding"].strip().lower() == "todo" else "")
+
+
+def darkcovidnet(folder: Path) -> Iterator[FilmRecord]:
+    """muhammedtalo/COVID-19: NIH films, and COVID-19 films under the names they have in covid-chestxray-dataset."""
+    for path, label in _class_folders(folder):
+        if nih := _NIH_NAME.match(path.stem):
+            name, patient = f"nih:{path.stem}", f"nih:{nih[1]}"
+        else:
+            # The same film in covid-chestxray-dataset gets the same pseudonym, however differently it was cropped.
+            name, patient = f"covid-chestxray-dataset:{path.name}", f"darkcovidnet:{figure_of(path.stem)}"
+        yield FilmRecord(
+            name,
+            path,
+            source="darkcovidnet",
+            published=True,
+            label=label,
+            patient=patient,
+            view="frontal",
+            problem=_class_problem(label),
+        )
+
+
+def figure_of(stem: str) -> str:
+    """The figure or case that a film's name belongs to; its panels mostly show one patient, so they stay together."""
+    return stem if re.fullmatch(r"[0-9A-Fa-f-]{36}", stem) else _PANEL.sub("", stem.lower())
+
+
+def radiography_database(folder: Path) -> Iterator[FilmRecord]:
+    """The COVID-19 Radiography Database: a folder a class, later with images/ in it; it names no patients."""
+    for path, label in _class_folders(folder):
+        name = f"covid-19-radiography-database:{path.relative_to(folder).parts[0]}/{path.stem}"
+        yield FilmRecord(
+            name,
+            path,
+            source="covid-19-radiography-database",
+            published=True,
+            label=label,
+            patient=name,
+            view="frontal",
+            problem=_class_problem(label),
+        )
+
+
+def folder_per_class(folder: Path) -> Iterator[FilmRecord]:
+    """Anybody's PNG or JPEG films in folders; they may not be public, so their pseudonyms use the site's key."""
+    for path, label in _class_folders(folder):
+        name = path.relative_to(folder).as_posix()
+        nih = _NIH_NAME.match(path.stem)
+        yield FilmRecord(
+            name,
+            path,
+            source="folder-per-class",
+            label=label,
+            patient=f"nih:{nih[1]}" if nih else name,
+            view="frontal",
+            problem=_class_problem(label),
+        )
+
+
+def medmnist(file: Path) -> Iterator[FilmRecord]:
+    """PneumoniaMNIST and ChestMNIST .npz: arrays only, no patients, so every image counts as a patient of its own."""
+    name = "pneumoniamnist" if "pneumonia" in file.name.lower() else "chestmnist"
+    with np.load(file) as arrays:
+        for part in ("train", "val", "test"):
+            labels = arrays[f"{part}_labels"]
+            for i, image in enumerate(arrays[f"{part}_images"]):
+                label = _medmnist_class(name, labels[i])
+                film = f"{name}:{part}:{i}"
+                yield FilmRecord(
+                    film,
+                    file,
+                    image,
+                    source=name,
+                    published=True,
+                    label=label,
+                    patient=film,
+                    view="AP" if name == "pneumoniamnist" else "frontal",
+                    problem=_class_problem(label),
+                )
+
+
+def _medmnist_class(name: str, label: np.ndarray) -> str:
+    if name == "pneumoniamnist":
+        return ("normal", "pneumonia")[int(label[0])]
+    # ChestMNIST is multi-label; the seventh of its fourteen findings is pneumonia.
+    return "normal" if not label.any() else "pneumonia" if label[6] else ""
+
+
+def _class_folders(folder: Path) -> Iterator[tuple[Path, str]]:
+    for below in sorted(path for path in folder.iterdir() if path.is_dir()):
+        label = class_of(below.name) or ""
+        films = below / "images" if (below / "images").is_dir() else below
+        for path in sorted(films.iterdir()):
+            if path.suffix.lower() in PICTURES:
+                yield path, label
+
+
+def _class_problem(label: str) -> tuple[Reason, str] | None:
+    return None if label else (Reason.UNKNOWN_LABEL, "")
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _is_covid_chestxray(source: Path) -> bool:
+    table = source / "metadata.csv"
+    if not table.is_file():
+        return False
+    with table.open(encoding="utf-8-sig", errors="replace") as file:
+        return {"patientid", "finding", "filename", "modality"} <= set(file.readline().strip().split(","))
+
+
+def _has_folders(source: Path, *names: str) -> bool:
+    return all((source / name).is_dir() for name in names)
+
+
+def _has_class_folders(source: Path) -> bool:
+    return source.is_dir() and any(label for _, label in _class_folders(source))
+
+
+@dataclass(frozen=True)
+class Collection:
+    recognises: Callable[[Path], bool]
+    films: Callable[[Path], Iterator[FilmRecord]]
+    layout: str
+
+
+# In the order in which they are tried: the general layout comes last.
+COLLECTIONS = {
+    "covid-chestxray-dataset": Collection(
+        _is_covid_chestxray, covid_chestxray, "a folder with metadata.csv and images/"
+    ),
+    "darkcovidnet": Collection(
+        lambda s: _has_folders(s, "Covid-19", "No_findings", "Pneumonia"),
+        darkcovidnet,
+        "folders Covid-19, No_findings and Pneumonia",
+    ),
+    "covid-19-radiography-database": Collection(
+        lambda s: _has_folders(s, "COVID", "Viral Pneumonia"),
+        radiography_database,
+        "folders COVID, Viral Pneumonia and Normal",
+    ),
+    "medmnist": Collection(
+        lambda s: s.is_file() and bool(re.match(r"(pneumonia|chest)mnist.*\.npz$", s.name)),
+        medmnist,
+        "a file pneumoniamnist*.npz or chestmnist*.npz",
+    ),
+    "folder-per-class": Collection(
+        _has_class_folders, folder_per_class, "a folder of PNG or JPEG films for each class"
+    ),
+}
+
+
+def recognise(source: Path, name: str | None = None) -> Collection | None:
+    """The named collection, or the one whose layout the source has; None means a folder of DICOM files."""
+    if name is None:
+        return next((c for c in COLLECTIONS.values() if c.recognises(source)), None)
+    if name not in COLLECTIONS:
+        raise UserError(f"no collection is called {name!r}; known are {', '.join(COLLECTIONS)}")
+    if not COLLECTIONS[name].recognises(source):
+        raise UserError(f"SOURCE does not look like {name}: expected {COLLECTIONS[name].layout}")
+    return COLLECTIONS[name]

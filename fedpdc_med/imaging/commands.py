@@ -1,0 +1,158 @@
+"""`fedpdc ingest` and `fedpdc benchmark ingest-speed`."""
+
+import os
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from fedpdc_med.errors import UserError
+from fedpdc_med.imaging.classes import CLASSES
+from fedpdc_med.imaging.collections import COLLECTIONS
+from fedpdc_med.imaging.dicom import CHEST
+from fedpdc_med.imaging.ingest import IngestResult, check_rejects
+from fedpdc_med.imaging.ingest import ingest as run_ingest
+from fedpdc_med.imaging.labels import one_label, read_labels
+from fedpdc_med.imaging.records import FRONTAL, VIEWS, Verdict
+from fedpdc_med.imaging.settings import Fit
+from fedpdc_med.imaging.store import read_store
+
+console = Console()
+SPEED_FILMS, SPEED_SIDE = 500, 1024
+Processes = Annotated[int | None, typer.Option(min=1, help="Worker processes. Default: one a core.")]
+
+
+def ingest(
+    source: Annotated[Path, typer.Argument(help="Folder of DICOM files, or a public collection as it was published.")],
+    site: Annotated[str, typer.Option(help="Name of the site, for example harbor-general.")],
+    labels: Annotated[
+        Path | None, typer.Option(help="CSV with columns film (path below SOURCE, or SOP instance UID) and label.")
+    ] = None,
+    label: Annotated[str | None, typer.Option(help=f"One class for all films: {', '.join(CLASSES)}.")] = None,
+    collection: Annotated[
+        str | None, typer.Option(help=f"Default: recognised by its folders. {', '.join(COLLECTIONS)}.")
+    ] = None,
+    size: Annotated[int, typer.Option(min=32, max=1024, help="Pixels a side of a stored film.")] = 128,
+    fit: Annotated[
+        Fit, typer.Option(help="pad keeps all of a film that is not square; crop keeps its central square.")
+    ] = "pad",
+    equalise: Annotated[bool, typer.Option("--equalise", help="Equalise the contrast of every film.")] = False,
+    views: Annotated[str, typer.Option(help=f"Views to accept, of {', '.join(VIEWS)}.")] = ",".join(FRONTAL),
+    body_parts: Annotated[
+        str, typer.Option(help="Body parts to accept; add unknown for films that do not say.")
+    ] = ",".join(CHEST),
+    without: Annotated[
+        Path | None, typer.Option(help="Film store, usually the reference set, whose films and patients are left out.")
+    ] = None,
+    write_dicom: Annotated[
+        Path | None, typer.Option(help="Also write the accepted films as de-identified DICOM files here.")
+    ] = None,
+    max_rejects: Annotated[
+        float, typer.Option(min=0, max=1, help="Exit with 1 if a larger share of the files is refused.")
+    ] = 0.5,
+    seconds: Annotated[float, typer.Option(min=1, help="Give up on a film that takes longer to decode.")] = 60,
+    seed: Annotated[int, typer.Option(help="Draws the split into training and test patients.")] = 0,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace the film store the site already has.")] = False,
+    workers: Processes = None,
+) -> None:
+    """Turn a folder of DICOM files, or a public collection, into a site's film store.
+
+    Every file is accepted, rejected or quarantined with a reason (ingest_report.csv). Names, ids and dates stay behind:
+    films and patients get pseudonyms that only the site's key could link. Stopped at any time, the same command
+    continues.
+
+    Example: fedpdc ingest /data/chest-2024 --site harbor-general --labels labels.csv
+    """
+    if labels and label:
+        raise UserError("give --labels or --label, not both")
+    result = run_ingest(
+        source,
+        site,
+        labels=read_labels(labels) if labels else one_label(label) if label else None,
+        labels_file=labels,
+        collection=collection,
+        size=size,
+        fit=fit,
+        equalise=equalise,
+        views=_list(views),
+        body_parts=_list(body_parts),
+        without=without,
+        write_dicom=write_dicom,
+        replace=replace,
+        processes=workers,
+        seconds=seconds,
+        seed=seed,
+    )
+    _print_summary(result, site)
+    check_rejects(result, max_rejects)
+
+
+def ingest_speed(
+    folder: Annotated[
+        Path | None, typer.Argument(help=f"Folder of DICOM films. Default: {SPEED_FILMS} phantom films.")
+    ] = None,
+    rounds: Annotated[int, typer.Option(min=1, help="Times each way, in turn.")] = 3,
+    workers: Processes = None,
+) -> None:
+    """Films a second of ingest beside a bare pydicom loop that only decodes and resizes, with as many processes.
+
+    Example: fedpdc benchmark ingest-speed --rounds 5
+    """
+    from fedpdc_med.imaging.speed import measure
+
+    processes = workers or len(os.sched_getaffinity(0))
+    with tempfile.TemporaryDirectory() as scratch:
+        films = folder or _phantoms(Path(scratch, "films"), processes)
+        speed = measure(films, Path(scratch, "stores"), processes=processes, rounds=rounds)
+    table = Table(
+        title=f"{speed.films} DICOM films, {processes} processes, {rounds} rounds in turn; films a second",
+        title_justify="left",
+    )
+    for column in ("", "median", "slowest", "fastest"):
+        table.add_column(column, justify="left" if not column else "right")
+    for name, measured in (("bare pydicom decode and resize", speed.bare), ("fedpdc ingest", speed.ours)):
+        median = sorted(measured)[len(measured) // 2]
+        table.add_row(name, f"{median:.0f}", f"{min(measured):.0f}", f"{max(measured):.0f}")
+    console.print(table)
+    console.print(
+        f"ingest reaches {speed.ratio:.2f} of the bare loop, its checks, hashes, duplicates, split and writing included"
+    )
+
+
+def _phantoms(folder: Path, workers: int) -> Path:
+    """Films as large as a small detector makes them: thumbnails would measure Python's overhead, not reading."""
+    from fedpdc_med.imaging.phantom import write_films
+    from fedpdc_med.imaging.scanners import Scanner
+
+    mix = {label: SPEED_FILMS // len(CLASSES) for label in CLASSES}
+    write_films(folder, Scanner(rows=SPEED_SIDE, columns=SPEED_SIDE), mix, seed=0, workers=workers)
+    return folder
+
+
+def _list(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _print_summary(result: IngestResult, site: str) -> None:
+    table = Table(title=f"{site}: {len(result.report)} files", title_justify="left")
+    for name in ("verdict", "reason", "files"):
+        table.add_column(name, justify="right" if name == "files" else "left")
+    colours = {Verdict.ACCEPTED: "green", Verdict.REJECTED: "yellow", Verdict.QUARANTINED: "red"}
+    for (verdict, reason), count in sorted(result.verdicts.items(), key=lambda item: (item[0][0], -item[1])):
+        table.add_row(f"[{colours[Verdict(verdict)]}]{verdict}[/]", reason, str(count))
+    console.print(table)
+    if result.films:
+        counts: dict[str, Any] = read_store(result.store).info["counts"]
+        classes = ", ".join(f"{count} {label}" for label, count in Counter(counts["classes"]).items() if count)
+        splits = ", ".join(f"{count} {split}" for split, count in counts["splits"].items())
+        console.print(f"{counts['films']} films of {counts['patients']} patients: {classes}; {splits}")
+    if result.films < len(result.report):
+        console.print(
+            "ingest_report.csv in the site's film store numbers the files as this list does: "
+            "find SOURCE -type f | LC_ALL=C sort | cat -n",
+            highlight=False,
+        )

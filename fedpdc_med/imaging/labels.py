@@ -1,0 +1,62 @@
+"""The label table of a folder of DICOM files: a CSV with columns `film` and `label`."""
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path, PureWindowsPath
+
+from fedpdc_med.errors import UserError
+from fedpdc_med.imaging.classes import CLASSES, class_of
+from fedpdc_med.imaging.records import Reason, Refused
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Labels by path below the source or SOP instance UID, or one class for every film."""
+
+    rows: dict[str, tuple[str, int]]
+    for_all: str = ""
+
+    def of(self, *names: str) -> str:
+        """The class of the film with one of these names; a label is never quoted, it may come from a wrong column."""
+        if self.for_all:
+            return self.for_all
+        label, line = next((self.rows[name] for name in names if name in self.rows), ("", 0))
+        if not label:
+            raise Refused(Reason.NO_LABEL, f"line {line} of the label table" if line else "")
+        if not (known := class_of(label)):
+            raise Refused(Reason.UNKNOWN_LABEL, f"line {line} of the label table")
+        return known
+
+
+def one_label(label: str) -> Labels:
+    known = class_of(label)
+    if not known:
+        raise UserError(f"--label {label!r} is not a class; known are {', '.join(CLASSES)}")
+    return Labels({}, known)
+
+
+def read_labels(table: Path) -> Labels:
+    if not table.is_file():
+        raise UserError("--labels: there is no such file")
+    try:
+        text = table.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise UserError("--labels: the file is not UTF-8 text; save the table as CSV with UTF-8") from None
+    lines = text.splitlines()
+    separator = next((mark for mark in ",;\t" if lines and mark in lines[0]), ",")
+    reader = csv.DictReader(lines, delimiter=separator)
+    columns = [name.strip() for name in reader.fieldnames or []]
+    if missing := {"film", "label"} - set(columns):
+        raise UserError(
+            f"--labels: no column {' and '.join(sorted(missing))}; the first line must name the columns film and label"
+        )
+    reader.fieldnames = columns
+    rows: dict[str, tuple[str, int]] = {}
+    for row in reader:
+        name, label = PureWindowsPath((row["film"] or "").strip()).as_posix(), (row["label"] or "").strip()
+        if name in rows and class_of(rows[name][0]) != class_of(label):
+            raise UserError(
+                f"--labels: lines {rows[name][1]} and {reader.line_num} give the same film two labels; keep one"
+            )
+        rows[name] = label, reader.line_num
+    return Labels(rows)

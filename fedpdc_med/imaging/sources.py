@@ -1,0 +1,87 @@
+"""What there is to ingest: the films of a source in a fixed order, and whether it is still the same source."""
+
+import hmac
+import json
+import os
+from dataclasses import asdict
+from hashlib import sha256
+from pathlib import Path
+
+from fedpdc_med import __version__
+from fedpdc_med.errors import UserError
+from fedpdc_med.imaging.collections import recognise
+from fedpdc_med.imaging.labels import Labels
+from fedpdc_med.imaging.records import FilmRecord
+from fedpdc_med.imaging.settings import Settings
+from fedpdc_med.imaging.store import read_store
+
+BATCH_FILMS, BATCH_FILE_BYTES, BATCH_PIXEL_BYTES = 8, 1_000_000, 60_000
+
+
+def records_of(
+    source: Path, collection: str | None, labels: Labels | None, labels_file: Path | None
+) -> dict[int, FilmRecord]:
+    """Every film of the source by its place, counted from 1, in the sorted list of files."""
+    if not source.exists():
+        raise UserError("SOURCE does not exist")
+    published = None if labels and not collection else recognise(source, collection)
+    if published:
+        if labels:
+            raise UserError("this collection brings its own labels; leave out --labels and --label")
+        return dict(enumerate(published.films(source), start=1))
+    if not labels:
+        raise UserError("a folder of DICOM files needs --labels FILE or --label CLASS")
+    table = labels_file.resolve() if labels_file else None
+    files = enumerate(_files(source), start=1)
+    return {place: FilmRecord(name, path) for place, (name, path) in files if path.resolve() != table}
+
+
+def _files(source: Path) -> list[tuple[str, Path]]:
+    if source.is_file():
+        return [(source.name, source)]
+    found = [Path(folder, name) for folder, _, names in os.walk(source) for name in names]
+    return sorted((path.relative_to(source).as_posix(), path) for path in found if path.is_file())
+
+
+def fingerprint_of(records: dict[int, FilmRecord], settings: Settings, without: Path | None, seed: int) -> str:
+    """Tells whether an interrupted or finished ingest was the same one; keyed, because it covers file names."""
+    said = asdict(settings) | {
+        "key": "",
+        "write_dicom": str(settings.write_dicom),
+        "version": __version__,
+        "seed": seed,
+        "without": read_store(without).info["manifest_sha256"] if without else "",
+    }
+    digest = hmac.new(settings.key, json.dumps(said, sort_keys=True).encode(), sha256)
+    for place, record in records.items():
+        try:
+            state = record.path.stat()
+        except OSError:
+            continue
+        digest.update(
+            f"{place}\0{record.name}\0{record.label}\0{state.st_size}\0{state.st_mtime_ns}\n".encode(
+                "utf-8", "surrogateescape"
+            )
+        )
+    return digest.hexdigest()[:32]
+
+
+def batches_of(tasks: list[FilmRecord]) -> list[list[int]]:
+    """Small films travel together, because a message costs as much as reading a small film."""
+    batches: list[list[int]] = []
+    room = 0.0
+    for index, record in enumerate(tasks):
+        cost = _cost(record)
+        if not batches or cost > room:
+            batches.append([])
+            room = 1.0
+        batches[-1].append(index)
+        room -= cost
+    return batches
+
+
+def _cost(record: FilmRecord) -> float:
+    if record.pixels is not None:
+        return max(record.pixels.nbytes / BATCH_PIXEL_BYTES, 1 / BATCH_FILMS)
+    size = record.path.stat().st_size if record.path.exists() else 0
+    return max(size / BATCH_FILE_BYTES, 1 / BATCH_FILMS)

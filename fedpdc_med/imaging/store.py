@@ -1,0 +1,156 @@
+"""The film store: a folder with pixels, a manifest, and nothing that says who a patient is or where files lay."""
+
+import csv
+import io
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fedpdc_med.errors import UserError
+from fedpdc_med.imaging.classes import CLASSES
+
+FORMAT = 1
+COLUMNS = (
+    "film",
+    "label",
+    "patient",
+    "view",
+    "sex",
+    "age_band",
+    "source",
+    "pixel_hash",
+    "perceptual_hash",
+    "split",
+    "processing",
+)
+REPORT_COLUMNS = ("file", "verdict", "reason", "detail")
+_PACKAGES = ("fedpdc_med", "pydicom", "pylibjpeg-libjpeg", "pylibjpeg-openjpeg", "monai", "torch", "imagehash")
+
+
+@dataclass(frozen=True)
+class FilmStore:
+    """A site's films: `films` is a read-only map of the file, row i of `manifest` describes films[i]."""
+
+    folder: Path
+    films: NDArray[np.uint8]
+    manifest: pd.DataFrame
+    info: dict[str, Any]
+
+    def __repr__(self) -> str:
+        classes = ", ".join(f"{label} {count}" for label, count in self.info["counts"]["classes"].items() if count)
+        patients = self.info["counts"]["patients"]
+        return f"FilmStore({self.info['site']}: {len(self.films)} films, {patients} patients; {classes})"
+
+
+def pixel_hash(film: NDArray[np.uint8]) -> str:
+    return sha256(np.ascontiguousarray(film).tobytes()).hexdigest()[:32]
+
+
+def read_store(folder: Path) -> FilmStore:
+    """Open a film store; a half-written or changed one is an error, because its rows would not fit its films."""
+    if not (folder / "store.json").is_file():
+        raise UserError(
+            f"{folder.name} has no finished film store; make it with: fedpdc ingest SOURCE --site {folder.name}"
+        )
+    info = json.loads((folder / "store.json").read_text())
+    if info["format"] != FORMAT:
+        raise UserError(
+            f"the film store of {folder.name} has format {info['format']}, this version reads {FORMAT}; ingest it again"
+        )
+    text = (folder / "manifest.csv").read_bytes()
+    if sha256(text).hexdigest() != info["manifest_sha256"]:
+        raise UserError(f"manifest.csv of {folder.name} was changed after ingest; ingest the films again")
+    manifest = pd.read_csv(io.BytesIO(text), dtype=str, keep_default_na=False)
+    films = np.load(folder / "films.npy", mmap_mode="r")
+    if films.shape != (len(manifest), 1, info["size"], info["size"]):
+        raise UserError(f"films.npy of {folder.name} does not fit its manifest; ingest the films again")
+    return FilmStore(folder, films, manifest, info)
+
+
+def write_store(
+    folder: Path,
+    films: Iterable[NDArray[np.uint8]],
+    manifest: pd.DataFrame,
+    *,
+    site: str,
+    size: int,
+    processing: Mapping[str, Any],
+    ingest: str = "",
+) -> None:
+    """Write or replace a store; store.json goes first and comes last, so a stopped writer leaves no readable store."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "store.json").unlink(missing_ok=True)
+    manifest = manifest[list(COLUMNS)]
+    text = manifest.to_csv(index=False, lineterminator="\n").encode()
+    write_atomically(folder / "films.npy", lambda file: _write_films(file, films, len(manifest), size))
+    write_atomically(folder / "manifest.csv", lambda file: file.write(text))
+    info = {
+        "format": FORMAT,
+        "site": site,
+        "size": size,
+        "classes": list(CLASSES),
+        "counts": counts(manifest),
+        "processing": dict(processing),
+        "versions": _versions(),
+        "ingest": ingest,
+        "manifest_sha256": sha256(text).hexdigest(),
+    }
+    write_atomically(folder / "store.json", lambda file: file.write(json.dumps(info, indent=2).encode() + b"\n"))
+
+
+def write_report(folder: Path, rows: Iterable[tuple[int, str, str, str]]) -> None:
+    """Every file of the source by its place in the sorted list: file names can hold patients' names."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(REPORT_COLUMNS)
+    writer.writerows(rows)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(folder / "ingest_report.csv", lambda file: file.write(text.getvalue().encode()))
+
+
+def counts(manifest: pd.DataFrame) -> dict[str, Any]:
+    found = manifest["label"].value_counts()
+    return {
+        "films": len(manifest),
+        "patients": int(manifest["patient"].nunique()),
+        "classes": {label: int(found.get(label, 0)) for label in CLASSES},
+        "splits": {str(split): int(n) for split, n in sorted(manifest["split"].value_counts().items())},
+    }
+
+
+def write_atomically(path: Path, write: Callable[[BinaryIO], Any]) -> None:
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    with draft.open("wb") as file:
+        write(file)
+    draft.replace(path)
+
+
+def _write_films(file: BinaryIO, films: Iterable[NDArray[np.uint8]], count: int, size: int) -> None:
+    header = {
+        "descr": np.lib.format.dtype_to_descr(np.dtype(np.uint8)),
+        "fortran_order": False,
+        "shape": (count, 1, size, size),
+    }
+    np.lib.format.write_array_header_1_0(file, header)
+    written = sum(file.write(np.ascontiguousarray(film).tobytes()) for film in films)
+    if written != count * size * size:
+        raise ValueError(f"{written} bytes of pixels for {count} films of {size} x {size}")
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found

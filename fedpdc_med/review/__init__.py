@@ -1,0 +1,1 @@
+"""Figures and pages of the review app, built from a run directory."""

@@ -1,0 +1,85 @@
+"""From hospitals, film stores and a reference set to a federation."""
+
+import numpy as np
+import pandas as pd
+
+from fedpdc_med.algorithms import Method
+from fedpdc_med.errors import UserError
+from fedpdc_med.federation.films import Films, Preparation
+from fedpdc_med.federation.setup import EvaluationSet, Federation, ModelSpec, SiteFilms
+from fedpdc_med.imaging.duplicates import check_overlap
+from fedpdc_med.imaging.hospital import HospitalSite
+from fedpdc_med.imaging.store import FilmStore
+from fedpdc_med.simulation.films import Collected
+
+# No left-right flip: the heart is on one side. Normalisation is fixed, so that no site's statistics leave it.
+PREPARATION = Preparation(mean=(110.0,), std=(60.0,), per_image=True, rotate=5.0, shift=0.04, zoom=0.05, contrast=0.1)
+ABOUT = ["film", "patient", "label", "sex", "age_band", "view", "source"]
+
+
+def build(sites: list[HospitalSite], collected: Collected, method: Method, *, model: str, norm: str, rounds: int,
+          tau: float, seed: int) -> Federation:
+    reference, classes = collected.reference, collected.reference.classes
+    check_sizes(collected)
+    pools, held = [], {}
+    reported = {"holdout": reference_set(collected, "holdout"), "weighting": reference_set(collected, "weighting")}
+    for site in sites:
+        store = known_classes(site.name, collected.stores[site.name], classes)
+        check_overlap(site.name, store.manifest, reference.store.manifest)
+        if not site.takes_part:
+            every = np.arange(len(store.manifest))
+            reported[f"external:{site.name}"] = evaluation_set(store, every, "external", site.name, classes)
+            continue
+        split = store.manifest["split"].to_numpy()
+        train, test = np.flatnonzero(split == "train"), np.flatnonzero(split == "test")
+        held[site.name] = SiteFilms(len(pools), None, len(train), site.settings, PREPARATION)
+        pools.append(films_of(store, train, classes))
+        if len(test):
+            reported[f"local:{site.name}"] = evaluation_set(store, test, "local", site.name, classes)
+    correction = films_of(reference.store, reference.rows("correction"), classes)
+    return Federation(
+        method=method, model=ModelSpec(model, 1, reference.store.info["size"], len(classes), norm), classes=classes,
+        preparation=PREPARATION, pools=pools, sites=held, weighting=reported["weighting"].films, correction=correction,
+        reported=reported, judge="holdout", rounds=rounds, tau=tau, seed=seed,
+    )
+
+
+def check_sizes(collected: Collected) -> None:
+    size = collected.reference.store.info["size"]
+    for name, store in collected.stores.items():
+        if store.info["size"] != size:
+            raise UserError(f"films of site {name!r} are {store.info['size']} pixels wide, those of the reference {size}; "
+                            f"ingest the site again with --size {size}")
+
+
+def known_classes(name: str, store: FilmStore, classes: tuple[str, ...]) -> FilmStore:
+    unknown = sorted(set(store.manifest["label"]) - set(classes))
+    if unknown:
+        raise UserError(f"site {name!r} has films labelled {unknown[0]!r}, a class that the reference set does not have "
+                        f"({', '.join(classes)}); leave them out at ingest, or add the class to the reference")
+    return store
+
+
+def films_of(store: FilmStore, rows: np.ndarray, classes: tuple[str, ...]) -> Films:
+    number = {label: k for k, label in enumerate(classes)}
+    labels = store.manifest["label"].iloc[rows].map(number).to_numpy()
+    return Films.of(np.asarray(store.films[rows]), labels)
+
+
+def evaluation_set(store: FilmStore, rows: np.ndarray, split: str, site: str, classes: tuple[str, ...]) -> EvaluationSet:
+    about = store.manifest.iloc[rows][ABOUT].reset_index(drop=True)
+    about.insert(0, "site", site)
+    about.insert(0, "split", split)
+    return EvaluationSet(films_of(store, rows, classes), about)
+
+
+def reference_set(collected: Collected, split: str) -> EvaluationSet:
+    reference = collected.reference
+    return evaluation_set(reference.store, reference.rows(split), split, "reference", reference.classes)
+
+
+def label_counts(federation: Federation) -> pd.DataFrame:
+    """Training films of each class, a row a site."""
+    rows = {name: np.bincount(federation.pools[site.pool].labels.numpy(), minlength=len(federation.classes))
+            for name, site in federation.sites.items()}
+    return pd.DataFrame(rows, index=list(federation.classes)).T

@@ -1,0 +1,98 @@
+"""`fedpdc simulate`: the federation over hospital sites, one run directory a method."""
+
+import os
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from fedpdc_med.algorithms import Method, make_method
+from fedpdc_med.errors import UserError
+from fedpdc_med.experiments.picture import label_distribution
+from fedpdc_med.federation.run import run_rounds
+from fedpdc_med.federation.setup import Federation
+from fedpdc_med.imaging.hospital import HospitalSite, default_folder, load_sites
+from fedpdc_med.runs import Run, git_commit, versions
+from fedpdc_med.simulation.build import build, label_counts
+from fedpdc_med.simulation.films import Collected, collect
+
+
+class Settings(BaseModel):
+    """What fixes a simulation, apart from the method and the films."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    rounds: int = Field(default=12, ge=1)
+    tau: float = Field(default=1.0, gt=0, le=1)
+    model: str = "densenet-small"
+    norm: Literal["batch", "group"] = "group"
+    seed: int = 0
+
+
+def start(settings: Settings, method: Method, sites_folder: Path | None, sites: list[HospitalSite], collected: Collected,
+          reference: Path | None, out: Path, overwrite: bool, workers: int) -> Run:
+    federation = make(settings, method, sites, collected)
+    federation.check()
+    run = Run.create(out, config_of(settings, method, sites, collected, federation, sites_folder, reference, out), overwrite)
+    counts = label_counts(federation)
+    label_distribution(counts.to_numpy(), list(counts.index), federation.classes, run.folder / "label_distribution.png")
+    run_rounds(federation, run, workers, method.name)
+    return run
+
+
+def resume(run: Run, workers: int) -> None:
+    """Continue a simulation; its hospitals and films must be the ones it was started with."""
+    config = run.config
+    settings = Settings(**config["simulation"])
+    where = config["data"]
+    sites_folder = beside(run.folder, where.get("sites_folder"))
+    sites = load_sites(sites_folder or default_folder("sites"))
+    collected = collect(sites, beside(run.folder, where.get("reference_folder")), settings.seed, workers)
+    if fingerprints(collected) != where["fingerprints"]:
+        raise UserError(f"the films differ from the ones {run.folder} was started with; start a new run with --overwrite")
+    run_rounds(make(settings, make_method(**config["method"]), sites, collected), run, workers, config["method"]["name"])
+
+
+def make(settings: Settings, method: Method, sites: list[HospitalSite], collected: Collected) -> Federation:
+    return build(sites, collected, method, model=settings.model, norm=settings.norm, rounds=settings.rounds,
+                 tau=settings.tau, seed=settings.seed)
+
+
+def config_of(settings: Settings, method: Method, sites: list[HospitalSite], collected: Collected, federation: Federation,
+              sites_folder: Path | None, reference: Path | None, out: Path) -> dict[str, Any]:
+    counts = label_counts(federation)
+    described = {}
+    for site in sites:
+        store = collected.stores[site.name]
+        training = {label: int(n) for label, n in counts.loc[site.name].items()} if site.takes_part else {}
+        described[site.name] = {
+            "title": site.title, "takes_part": site.takes_part, "films": len(store.manifest),
+            "patients": int(store.manifest["patient"].nunique()), "training_films": training,
+            "settings": site.settings.model_dump(),
+        }
+    return {
+        "kind": "simulation",
+        "classes": list(federation.classes),
+        "simulation": settings.model_dump(),
+        "method": {"name": method.name, **method.model_dump()},
+        "sites": described,
+        "reference": collected.reference.facts,
+        "data": {"fingerprints": fingerprints(collected), "sites_folder": seen_from(out, sites_folder),
+                 "reference_folder": seen_from(out, reference)},
+        "versions": versions(),
+        "git_commit": git_commit(),
+    }
+
+
+def fingerprints(collected: Collected) -> dict[str, str]:
+    stores = {**collected.stores, "reference": collected.reference.store}
+    return {name: store.info["manifest_sha256"][:16] for name, store in stores.items()}
+
+
+def seen_from(out: Path, folder: Path | None) -> str | None:
+    """A folder relative to the run, so that no path of the machine is recorded."""
+    return os.path.relpath(folder, out) if folder else None
+
+
+def beside(run: Path, folder: str | None) -> Path | None:
+    return Path(os.path.normpath(run / folder)) if folder else None

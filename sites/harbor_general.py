@@ -1,0 +1,13 @@
+"""A large city hospital: films of everything, but few of COVID-19 and fewer of tuberculosis."""
+
+from fedpdc_med.imaging.hospital import HospitalSite, LocalSettings, Phantoms, Scanner
+
+SITE = HospitalSite(
+    name="harbor-general",
+    title="Harbor General Hospital",
+    films=Phantoms(
+        case_mix={"normal": 130, "pneumonia": 90, "covid-19": 16, "tuberculosis": 6},
+        scanner=Scanner(model="harbor DX", modality="DX", bits=12, noise=0.012, ap_share=0.15, marker="R"),
+    ),
+    settings=LocalSettings(epochs=2, batch_size=16, learning_rate=0.03),
+)

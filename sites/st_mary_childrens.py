@@ -1,0 +1,15 @@
+"""A children's hospital: small chests, pneumonia, hardly anything else."""
+
+from fedpdc_med.imaging.hospital import HospitalSite, LocalSettings, Phantoms, Scanner
+
+SITE = HospitalSite(
+    name="st-mary-childrens",
+    title="St Mary Children's Hospital",
+    films=Phantoms(
+        case_mix={"normal": 70, "pneumonia": 70, "covid-19": 4, "tuberculosis": 3},
+        scanner=Scanner(model="paediatric DX", modality="DX", bits=12, contrast=0.9, noise=0.025, collimation=0.08,
+                        ap_share=0.5),
+        ages={"0-19": 1.0},
+    ),
+    settings=LocalSettings(epochs=2, batch_size=16, learning_rate=0.03),
+)

@@ -1,0 +1,81 @@
+"""Pictures to the working size."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from fedpdc_med.imaging.records import Reason, Refused
+from fedpdc_med.imaging.working_size import picture, to_working_size
+
+
+def test_a_square_film_is_averaged_down():
+    shown = np.zeros((64, 64), np.float32)
+    shown[:2, :2] = [[0, 0.2], [0.4, 1.0]]
+    film = to_working_size(shown, 32)
+    assert film.dtype == np.uint8 and film.shape == (1, 32, 32)
+    assert film[0, 0, 0] == 102  # the mean 0.4 of 255
+    assert film.sum() == 102
+
+
+def test_a_large_film_gives_the_mean_of_its_blocks():
+    shown = np.random.default_rng(0).random((256, 256), np.float32)
+    expected = shown.reshape(32, 8, 32, 8).mean(axis=(1, 3)) * 255
+    assert np.abs(to_working_size(shown, 32)[0] - expected).max() <= 0.51
+
+
+def test_padding_keeps_all_of_a_wide_film_between_black_bars():
+    film = to_working_size(np.ones((32, 64), np.float32), 32)[0]
+    assert (film[8:24] == 255).all()
+    assert film[:8].max() == film[24:].max() == 0
+
+
+def test_cropping_keeps_the_central_square():
+    shown = np.zeros((64, 128), np.float32)
+    shown[:, 32:96] = 1
+    assert (to_working_size(shown, 32, fit="crop") == 255).all()
+
+
+@pytest.mark.parametrize("shape", [(300, 251), (1955, 1841), (257, 400)])
+def test_odd_sizes_keep_their_aspect_and_their_brightness(shape):
+    film = to_working_size(np.full(shape, 0.5, np.float32), 128)[0]
+    lit = film > 0
+    long, short = max(lit.any(0).sum(), lit.any(1).sum()), min(lit.any(0).sum(), lit.any(1).sum())
+    assert long == 128
+    assert short == pytest.approx(128 * min(shape) / max(shape), abs=1.5)
+    assert set(np.unique(film)) <= {0, 127, 128}
+
+
+def test_a_small_film_is_enlarged_smoothly():
+    shown = np.tile(np.linspace(0, 1, 28, dtype=np.float32), (28, 1))
+    steps = np.diff(to_working_size(shown, 128)[0, 64].astype(int))
+    assert steps.min() >= 0 and steps.max() <= 4
+
+
+def test_equalising_spreads_a_flat_film_over_the_greys():
+    shown = np.random.default_rng(0).uniform(0.45, 0.55, (64, 64)).astype(np.float32)
+    assert np.ptp(to_working_size(shown, 32)) < 30
+    assert np.ptp(to_working_size(shown, 32, equalise=True)) > 240
+
+
+@pytest.mark.parametrize("shape", [(8, 8), (1, 4000), (100, 400)])
+def test_what_is_no_film_by_its_shape_is_refused(shape):
+    with pytest.raises(Refused) as refusal:
+        to_working_size(np.ones(shape, np.float32), 32)
+    assert refusal.value.reason == Reason.SHAPE
+
+
+def test_pictures_of_8_and_16_bits_and_in_colour(tmp_path):
+    Image.fromarray(np.full((20, 20), 51, np.uint8)).save(tmp_path / "grey.png")
+    Image.fromarray(np.full((20, 20), 13107, np.uint16)).save(tmp_path / "deep.png")
+    Image.fromarray(np.full((20, 20, 3), 51, np.uint8)).save(tmp_path / "colour.png")
+    for name in ("grey", "deep", "colour"):
+        assert picture(tmp_path / f"{name}.png")[0].mean() == pytest.approx(0.2, abs=1e-5)
+
+
+def test_a_photograph_that_says_it_is_upside_down_is_turned(tmp_path):
+    image = Image.fromarray(np.vstack([np.zeros((20, 20)), np.full((20, 20), 255)]).astype(np.uint8))
+    exif = Image.Exif()
+    exif[0x0112] = 3
+    image.save(tmp_path / "phone.png", exif=exif)
+    shown, _ = picture(tmp_path / "phone.png")
+    assert shown[:20].mean() == 1 and shown[20:].mean() == 0
