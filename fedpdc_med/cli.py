@@ -11,6 +11,7 @@ from rich.console import Console
 from fedpdc_med import RESEARCH_USE_ONLY, __version__
 from fedpdc_med.errors import UserError, WorkFailed
 from fedpdc_med.experiments import commands as benchmark
+from fedpdc_med.imaging import commands as imaging
 from fedpdc_med.simulation import commands as simulation
 
 INTERRUPTED = 130  # what shells expect after Ctrl-C
@@ -22,6 +23,8 @@ app = typer.Typer(
     f"{RESEARCH_USE_ONLY}",
 )
 app.command()(simulation.simulate)
+app.command()(imaging.ingest)
+benchmark.app.command("ingest-speed")(imaging.ingest_speed)
 app.add_typer(simulation.reference_app, name="reference")
 app.add_typer(benchmark.app, name="benchmark")
 

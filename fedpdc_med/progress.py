@@ -21,8 +21,14 @@ class Step(Protocol):
 def progress(description: str, total: int, seconds_between_lines: float = 10.0) -> Iterator[Step]:
     """Yield `step(done=1, note="")`; off a terminal a line appears at most every few seconds, and at the end."""
     if sys.stderr.isatty():
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-                   TimeRemainingColumn(), TextColumn("{task.fields[note]}"))
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[note]}"),
+        )
         with Progress(*columns, console=console) as bar:
             task = bar.add_task(description, total=total, note="")
             yield lambda done=1, note="": bar.update(task, advance=done, note=note)

@@ -46,8 +46,10 @@ class Run:
     def create(cls, folder: Path, config: dict[str, Any], overwrite: bool = False) -> "Run":
         run = cls(folder)
         if run.config_file.exists() and not overwrite:
-            raise UserError(f"{folder} already holds a run; say --resume to continue it, --overwrite to replace it, "
-                            "or choose another --out")
+            raise UserError(
+                f"{folder} already holds a run; say --resume to continue it, --overwrite to replace it, "
+                "or choose another --out"
+            )
         if folder.exists() and any(folder.iterdir()) and not run.config_file.exists():
             raise UserError(f"{folder} is not empty and holds no run; choose another --out")
         if folder.exists():

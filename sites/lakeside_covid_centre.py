@@ -7,8 +7,16 @@ SITE = HospitalSite(
     title="Lakeside COVID-19 Centre",
     films=Phantoms(
         case_mix={"normal": 12, "pneumonia": 8, "covid-19": 160, "tuberculosis": 1},
-        scanner=Scanner(model="lakeside mobile CR", modality="CR", bits=10, photometric="MONOCHROME1", noise=0.03,
-                        ap_share=0.9, tilt=4.0, marker="L"),
+        scanner=Scanner(
+            model="lakeside mobile CR",
+            modality="CR",
+            bits=10,
+            photometric="MONOCHROME1",
+            noise=0.03,
+            ap_share=0.9,
+            tilt=4.0,
+            marker="L",
+        ),
     ),
     settings=LocalSettings(epochs=2, batch_size=16, learning_rate=0.03),
 )

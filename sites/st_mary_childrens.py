@@ -7,8 +7,9 @@ SITE = HospitalSite(
     title="St Mary Children's Hospital",
     films=Phantoms(
         case_mix={"normal": 70, "pneumonia": 70, "covid-19": 4, "tuberculosis": 3},
-        scanner=Scanner(model="paediatric DX", modality="DX", bits=12, contrast=0.9, noise=0.025, collimation=0.08,
-                        ap_share=0.5),
+        scanner=Scanner(
+            model="paediatric DX", modality="DX", bits=12, contrast=0.9, noise=0.025, collimation=0.08, ap_share=0.5
+        ),
         ages={"0-19": 1.0},
     ),
     settings=LocalSettings(epochs=2, batch_size=16, learning_rate=0.03),

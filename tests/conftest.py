@@ -29,7 +29,9 @@ def shared_data() -> Path:
 def tiny_federation():
     """A maker of federations that train in a fraction of a second: 3 classes of blobs, skewed sites."""
 
-    def make(method="fedpdc", sites=4, rounds=2, tau=1.0, seed=0, films=30, classes=3, settings=None, per_site=None, **extra):
+    def make(
+        method="fedpdc", sites=4, rounds=2, tau=1.0, seed=0, films=30, classes=3, settings=None, per_site=None, **extra
+    ):
         rng = np.random.default_rng(seed)
 
         def draw(count, mix):
@@ -48,12 +50,30 @@ def tiny_federation():
             local = {"epochs": 1, "batch_size": 8, **(per_site or {}).get(i, {})}
             held[f"site-{i}"] = SiteFilms(i, None, count, LocalSettings(**local), PREPARATION)
         test = draw(40, even)
-        about = pd.DataFrame({"split": ["test"] * 40, "site": "", "film": [f"f{i}" for i in range(40)], "patient": "",
-                              "label": [f"class-{k}" for k in test.labels.tolist()]})
-        return Federation(method=make_method(method, **(settings or {})), model=ModelSpec("cnn", 1, 16, classes),
-                          classes=tuple(f"class-{k}" for k in range(classes)), preparation=PREPARATION, pools=pools,
-                          sites=held, weighting=draw(30, even), correction=draw(12, even),
-                          reported={"test": EvaluationSet(test, about)}, judge="test", rounds=rounds, tau=tau, seed=seed,
-                          **extra)
+        about = pd.DataFrame(
+            {
+                "split": ["test"] * 40,
+                "site": "",
+                "film": [f"f{i}" for i in range(40)],
+                "patient": "",
+                "label": [f"class-{k}" for k in test.labels.tolist()],
+            }
+        )
+        return Federation(
+            method=make_method(method, **(settings or {})),
+            model=ModelSpec("cnn", 1, 16, classes),
+            classes=tuple(f"class-{k}" for k in range(classes)),
+            preparation=PREPARATION,
+            pools=pools,
+            sites=held,
+            weighting=draw(30, even),
+            correction=draw(12, even),
+            reported={"test": EvaluationSet(test, about)},
+            judge="test",
+            rounds=rounds,
+            tau=tau,
+            seed=seed,
+            **extra,
+        )
 
     return make

@@ -22,8 +22,9 @@ def environment(folder):
 
 
 def fedpdc(folder, *arguments):
-    return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, cwd=folder, timeout=300,
-                          env=environment(folder))
+    return subprocess.run(
+        [*COMMAND, *arguments], capture_output=True, text=True, cwd=folder, timeout=300, env=environment(folder)
+    )
 
 
 def run_digits(folder, name, *more):
@@ -35,8 +36,15 @@ def run_digits(folder, name, *more):
 def test_a_benchmark_leaves_the_whole_run_directory(tmp_path):
     run = run_digits(tmp_path, "run", "--method", "fedpdc")
     names = {file.name for file in run.folder.iterdir()}
-    assert names == {"config.toml", "rounds.jsonl", "predictions.parquet", "model.safetensors", "checkpoint.safetensors",
-                     "label_distribution.png", "site_models"}
+    assert names == {
+        "config.toml",
+        "rounds.jsonl",
+        "predictions.parquet",
+        "model.safetensors",
+        "checkpoint.safetensors",
+        "label_distribution.png",
+        "site_models",
+    }
     assert not list(run.site_models.iterdir())  # a run of a method that keeps none leaves no update behind
     rounds, predictions = run.rounds(), run.predictions()
     assert [record["round"] for record in rounds] == [1, 2, 3, 4]
@@ -44,8 +52,18 @@ def test_a_benchmark_leaves_the_whole_run_directory(tmp_path):
     assert probabilities.sum(axis=1).between(0.999, 1.001).all()
     accuracy = (probabilities.to_numpy().argmax(1) == predictions["label"].astype(int)).mean()
     assert accuracy == pytest.approx(rounds[-1]["accuracy"])
-    assert set(predictions.columns[:10]) == {"model", "split", "site", "film", "patient", "label", "sex", "age_band",
-                                             "view", "source"}
+    assert set(predictions.columns[:10]) == {
+        "model",
+        "split",
+        "site",
+        "film",
+        "patient",
+        "label",
+        "sex",
+        "age_band",
+        "view",
+        "source",
+    }
     config = run.config
     assert config["method"] == {"name": "fedpdc", "correction": "penalty", "strength": 10.0}
     assert config["experiment"]["rounds"] == 4
@@ -58,8 +76,12 @@ def test_one_or_two_workers_and_a_kill_in_mid_round_give_the_same_model(tmp_path
     single = run_digits(tmp_path, "single", *settings, "--workers", "1")
     killed = tmp_path / "killed"
     process = subprocess.Popen(
-        [*COMMAND, "benchmark", "run", "digits", "--rounds", "4", "--out", "killed", *settings], cwd=tmp_path,
-        env=environment(tmp_path), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        [*COMMAND, "benchmark", "run", "digits", "--rounds", "4", "--out", "killed", *settings],
+        cwd=tmp_path,
+        env=environment(tmp_path),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     open_round = killed / "site_models"
     deadline = time.monotonic() + 120
     while not list(open_round.glob("*.round2.*")) and time.monotonic() < deadline:  # round 2 has begun to answer
@@ -119,22 +141,28 @@ def test_the_models_load_without_pickle(tmp_path):
     assert "classify.weight" in state
 
 
-@pytest.mark.parametrize(("arguments", "says"), [
-    (["run", "nothing"], "there is no experiment 'nothing'; choose one of cifar10-cnn-b0.1"),
-    (["run", "digits", "--method", "sgd"], "there is no method 'sgd'; choose one of"),
-    (["run", "digits", "--preset", "huge"], "has no preset 'huge'; it has: paper, quick"),
-    (["run", "digits", "--set", "colour=red"], "--set colour: neither method"),
-    (["run", "digits", "--set", "tau"], "write it as KEY=VALUE"),
-    (["run", "digits", "--set", "tau=0"], "key 'tau' = '0'"),
-    (["run", "digits", "--set", "tau=1.2"], "key 'tau' = '1.2'"),
-    (["run", "digits", "--set", "sites=2000"], "sites"),
-    (["run", "digits", "--set", "model=vgg"], "there is no model 'vgg'"),
-    (["run", "digits", "--set", "correction=reference", "--set", "public_per_class=1"], "`correction` split, which is empty"),
-    (["run", "digits", "--set", "public_per_class=0"], "the reference has no `weighting` films"),
-    (["run", "cifar10-cnn-b0.1", "--data", "nowhere"], "nowhere"),
-    (["run", "own.toml"], "unknown key 'colour'"),
-    (["table"], "there is no finished benchmark run"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["run", "nothing"], "there is no experiment 'nothing'; choose one of cifar10-cnn-b0.1"),
+        (["run", "digits", "--method", "sgd"], "there is no method 'sgd'; choose one of"),
+        (["run", "digits", "--preset", "huge"], "has no preset 'huge'; it has: paper, quick"),
+        (["run", "digits", "--set", "colour=red"], "--set colour: neither method"),
+        (["run", "digits", "--set", "tau"], "write it as KEY=VALUE"),
+        (["run", "digits", "--set", "tau=0"], "key 'tau' = '0'"),
+        (["run", "digits", "--set", "tau=1.2"], "key 'tau' = '1.2'"),
+        (["run", "digits", "--set", "sites=2000"], "sites"),
+        (["run", "digits", "--set", "model=vgg"], "there is no model 'vgg'"),
+        (
+            ["run", "digits", "--set", "correction=reference", "--set", "public_per_class=1"],
+            "`correction` split, which is empty",
+        ),
+        (["run", "digits", "--set", "public_per_class=0"], "the reference has no `weighting` films"),
+        (["run", "cifar10-cnn-b0.1", "--data", "nowhere"], "nowhere"),
+        (["run", "own.toml"], "unknown key 'colour'"),
+        (["table"], "there is no finished benchmark run"),
+    ],
+)
 def test_a_users_mistake_is_one_line_and_exit_code_2(tmp_path, monkeypatch, capsys, arguments, says):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("FEDPDC_HOME", "home")
@@ -164,8 +192,14 @@ def test_list_and_help_show_what_to_do_next(tmp_path):
 
 def test_ctrl_c_leaves_a_run_that_resume_continues(tmp_path):
     process = subprocess.Popen(
-        [*COMMAND, "benchmark", "run", "digits", "--rounds", "2000", "--out", "run"], cwd=tmp_path,
-        env=environment(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        [*COMMAND, "benchmark", "run", "digits", "--rounds", "2000", "--out", "run"],
+        cwd=tmp_path,
+        env=environment(tmp_path),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
     deadline = time.monotonic() + 120
     while not Run(tmp_path / "run").rounds() and time.monotonic() < deadline:
         time.sleep(0.1)

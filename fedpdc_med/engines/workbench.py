@@ -36,8 +36,14 @@ class Workbench:
         if federation.method.trains_on_reference and federation.correction is not None:
             reference = TrainingFilms(self._here(federation.correction), None, site.preparation)
         loss = train_locally(
-            self._load(assignment.model), films, federation.method, site.settings,
-            round=assignment.round, score=assignment.score, previous_model=previous, reference=reference,
+            self._load(assignment.model),
+            films,
+            federation.method,
+            site.settings,
+            round=assignment.round,
+            score=assignment.score,
+            previous_model=previous,
+            reference=reference,
             seed=seed_for(federation.seed, "train", assignment.round, assignment.site),
         )
         state = {name: tensor.detach().cpu().contiguous() for name, tensor in self.model.state_dict().items()}

@@ -20,8 +20,9 @@ from fedpdc_med.federation.setup import EvaluationSet, Federation, ModelSpec, Si
 from fedpdc_med.runs import Run, git_commit, versions
 
 
-def start(experiment: Experiment, method: Method, data: Path | None, download: bool, out: Path, overwrite: bool,
-          workers: int) -> Run:
+def start(
+    experiment: Experiment, method: Method, data: Path | None, download: bool, out: Path, overwrite: bool, workers: int
+) -> Run:
     """A new run directory, and the run to its end."""
     images = load(experiment.data, data, download)
     federation = build(experiment, method, images)
@@ -40,8 +41,10 @@ def resume(run: Run, data: Path | None, workers: int) -> None:
         data = Path(os.path.normpath(run.folder / config["data"]["folder"]))
     images = load(experiment.data, data, False)
     if images.fingerprint() != config["data"]["fingerprint"]:
-        raise UserError(f"the {experiment.data} images differ from the ones {run.folder} was started with; "
-                        "name the right folder with --data")
+        raise UserError(
+            f"the {experiment.data} images differ from the ones {run.folder} was started with; "
+            "name the right folder with --data"
+        )
     run_rounds(build(experiment, method, images), run, workers, label_of(experiment, method))
 
 
@@ -52,8 +55,9 @@ def build(experiment: Experiment, method: Method, images: ImageSet) -> Federatio
         labels = labels[: experiment.images]
     public, rest = hold_out(labels, experiment.public_per_class, rng_for(experiment, "public"))
     correction, weighting = split_public(experiment, method, public, labels)
-    parts = partition(experiment.partition, labels[rest], experiment.sites, rng_for(experiment, "partition"),
-                      beta=experiment.beta)
+    parts = partition(
+        experiment.partition, labels[rest], experiment.sites, rng_for(experiment, "partition"), beta=experiment.beta
+    )
     width = len(str(experiment.sites))
     sites = {
         f"site-{i + 1:0{width}d}": SiteFilms(0, rest[part], len(part), experiment.local, experiment.preparation)
@@ -77,8 +81,9 @@ def build(experiment: Experiment, method: Method, images: ImageSet) -> Federatio
     )
 
 
-def split_public(experiment: Experiment, method: Method, public: np.ndarray,
-                 labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def split_public(
+    experiment: Experiment, method: Method, public: np.ndarray, labels: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """(correction, weighting): every method has the same public images to use, to score alone or to train on too."""
     if not method.trains_on_reference:
         return public[:0], public
@@ -93,8 +98,15 @@ def rng_for(experiment: Experiment, what: str) -> np.random.Generator:
 
 def about_test(images: ImageSet) -> pd.DataFrame:
     count = len(images.test_labels)
-    frame = pd.DataFrame({"split": ["test"] * count, "site": "", "film": [f"test-{i:05d}" for i in range(count)],
-                          "patient": "", "label": np.array(images.classes)[images.test_labels]})
+    frame = pd.DataFrame(
+        {
+            "split": ["test"] * count,
+            "site": "",
+            "film": [f"test-{i:05d}" for i in range(count)],
+            "patient": "",
+            "label": np.array(images.classes)[images.test_labels],
+        }
+    )
     return frame.assign(sex="", age_band="", view="", source=images.name)
 
 
@@ -105,8 +117,12 @@ def config_of(experiment: Experiment, method: Method, images: ImageSet, data: Pa
         "kind": "benchmark",
         "experiment": experiment.model_dump(),
         "method": {"name": method.name, **method.model_dump()},
-        "data": {"name": images.name, "fingerprint": images.fingerprint(), "classes": list(images.classes),
-                 "folder": folder},
+        "data": {
+            "name": images.name,
+            "fingerprint": images.fingerprint(),
+            "classes": list(images.classes),
+            "folder": folder,
+        },
         "versions": versions(),
         "git_commit": git_commit(),
     }

@@ -1,27 +1,39 @@
-"""`fedpdc benchmark ...`: the paper's experiments from the command line."""
+"""`fedpdc benchmark ...`: the paper's experiments from the command line.
+
+Heavy imports stand inside the commands, so that --help does not wait for PyTorch.
+"""
 
 import json
 import os
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import pandas as pd
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from fedpdc_med.algorithms import Method, make_method, method_class
 from fedpdc_med.errors import UserError
-from fedpdc_med.experiments import experiment as catalogue
 from fedpdc_med.home import home
+
+if TYPE_CHECKING:
+    from fedpdc_med.algorithms import Method
+    from fedpdc_med.experiments.experiment import Experiment
 
 app = typer.Typer(no_args_is_help=True, help="The paper's benchmarks: FedPDC against FedAvg, FedProx, MOON and SOLO.")
 console = Console()
 
-Data = Annotated[Path | None, typer.Option(
-    help="Folder that holds the images, in their official layout.", envvar="FEDPDC_DATA", show_envvar=True)]
-Workers = Annotated[int | None, typer.Option(
-    min=1, help="Processes to train with; the result does not depend on it. Default: the cores there are.")]
+Data = Annotated[
+    Path | None,
+    typer.Option(
+        help="Folder that holds the images, in their official layout.", envvar="FEDPDC_DATA", show_envvar=True
+    ),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        min=1, help="Processes to train with; the result does not depend on it. Default: the cores there are."
+    ),
+]
 
 
 @app.command("list")
@@ -30,6 +42,8 @@ def list_experiments() -> None:
 
     Example: fedpdc benchmark list
     """
+    from fedpdc_med.experiments import experiment as catalogue
+
     table = Table(title="Experiments (accuracy printed in the paper, per cent)", title_justify="left")
     for column in ("name", "what", "fedavg", "fedprox", "moon", "solo", "fedpdc"):
         table.add_column(column, no_wrap=column == "name")
@@ -52,9 +66,17 @@ def run_experiment(
     data: Data = None,
     download: Annotated[bool, typer.Option("--download", help="Fetch CIFAR into the data folder if absent.")] = False,
     out: Annotated[Path | None, typer.Option(help="Run directory. Default: one named after the run.")] = None,
-    settings: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help=(
-        "Any setting of the method or the experiment, for instance correction=reference, strength=1, mu=0.1, "
-        "beta=0.5, tau=0.3, public_per_class=10. May be repeated."))] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help=(
+                "Any setting of the method or the experiment, for instance correction=reference, strength=1, mu=0.1, "
+                "beta=0.5, tau=0.3, public_per_class=10. May be repeated."
+            ),
+        ),
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --out if there is one.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in --out.")] = False,
 ) -> None:
@@ -66,7 +88,9 @@ def run_experiment(
 
       fedpdc benchmark run cifar10-cnn-b0.1 --method fedpdc --set correction=reference --data ~/data
     """
+    from fedpdc_med.algorithms import make_method
     from fedpdc_med.experiments import benchmark
+    from fedpdc_med.experiments import experiment as catalogue
 
     chosen, overrides = parse_settings(settings or [], method)
     if rounds is not None:
@@ -98,8 +122,9 @@ def table(
 
     found = [Run.open(folder) for folder in runs] if runs else find_runs(home() / "runs")
     if not found:
-        raise UserError(f"there is no finished benchmark run in {home() / 'runs'}; make one with: "
-                        "fedpdc benchmark run digits")
+        raise UserError(
+            f"there is no finished benchmark run in {home() / 'runs'}; make one with: fedpdc benchmark run digits"
+        )
     print_table(found, as_json)
 
 
@@ -124,21 +149,28 @@ def speed(
     shown = Table(title=f"The paper's CNN, 10 sites, batch 64, {found['workers']} workers", title_justify="left")
     for column in ("loop", "images a second", "of the limit", "of the usual"):
         shown.add_column(column, justify="left" if column == "loop" else "right")
-    for name, rate in (("federation: a whole FedPDC round, scoring and averaging included", ours),
-                       ("limit: bare PyTorch loops on batches in memory, no augmentation", limit),
-                       ("usual: DataLoader with PIL transforms, as in MOON's code", usual)):
+    for name, rate in (
+        ("federation: a whole FedPDC round, scoring and averaging included", ours),
+        ("limit: bare PyTorch loops on batches in memory, no augmentation", limit),
+        ("usual: DataLoader with PIL transforms, as in MOON's code", usual),
+    ):
         shown.add_row(name, f"{rate:,.0f}", f"{rate / limit:.2f}", f"{rate / usual:.1f}")
     console.print(shown)
     shown = Table(title="The same images in more sites, 10 sampled a round", title_justify="left")
     for column in ("sites", "images a round", "seconds a round", "peak memory, MB"):
         shown.add_column(column, justify="right")
     for row in found["memory"]:
-        shown.add_row(f"{row['sites']:,}", f"{row['images']:,}", f"{row['seconds']:.2f}", f"{row['peak_megabytes']:,.0f}")
+        shown.add_row(
+            f"{row['sites']:,}", f"{row['images']:,}", f"{row['seconds']:.2f}", f"{row['peak_megabytes']:,.0f}"
+        )
     console.print(shown)
 
 
 def parse_settings(pairs: list[str], method: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """KEY=VALUE pairs as (the method's settings, the experiment's)."""
+    from fedpdc_med.algorithms import method_class
+    from fedpdc_med.experiments.experiment import Experiment
+
     of_method: dict[str, Any] = {}
     of_experiment: dict[str, Any] = {}
     fields = method_class(method).model_fields
@@ -146,24 +178,25 @@ def parse_settings(pairs: list[str], method: str) -> tuple[dict[str, Any], dict[
         key, separator, value = pair.partition("=")
         if not separator or not key or not value:
             raise UserError(f"--set {pair!r}: write it as KEY=VALUE, for instance --set mu=0.1")
-        if key not in fields and key not in catalogue.Experiment.model_fields:
-            known = ", ".join([*fields, *sorted(catalogue.Experiment.model_fields)])
+        if key not in fields and key not in Experiment.model_fields:
+            known = ", ".join([*fields, *sorted(Experiment.model_fields)])
             raise UserError(f"--set {key}: neither method {method!r} nor the experiment has it; known: {known}")
         (of_method if key in fields else of_experiment)[key] = value
     return of_method, of_experiment
 
 
-def default_name(experiment: catalogue.Experiment, method: Method) -> str:
+def default_name(experiment: "Experiment", method: "Method") -> str:
     """A folder name that tells runs apart: the settings that differ from their defaults are in it."""
+    from fedpdc_med.experiments.experiment import make_experiment
     from fedpdc_med.experiments.results import described
 
-    plain = catalogue.make_experiment(experiment.name, experiment.preset, method.name, seed=experiment.seed)
+    plain = make_experiment(experiment.name, experiment.preset, method.name, seed=experiment.seed)
     changed = [f"{key}={value}" for key, value in experiment.model_dump().items() if value != getattr(plain, key)]
     parts = [experiment.name, *described({"name": method.name, **method.model_dump()}).split(), *changed]
     return "-".join([*parts, experiment.preset, f"seed{experiment.seed}"])
 
 
-def check_same(folder: Path, experiment: catalogue.Experiment, method: Method) -> None:
+def check_same(folder: Path, experiment: "Experiment", method: "Method") -> None:
     """--resume must not quietly continue another run than the one described."""
     from fedpdc_med.experiments import benchmark
 
@@ -173,8 +206,10 @@ def check_same(folder: Path, experiment: catalogue.Experiment, method: Method) -
     there["name"] = config["experiment"]["name"]
     for key in wanted:
         if there.get(key) != wanted[key]:
-            raise UserError(f"{folder} holds a run with {key} = {there.get(key)!r}, not {wanted[key]!r}; "
-                            "choose another --out, or say --overwrite")
+            raise UserError(
+                f"{folder} holds a run with {key} = {there.get(key)!r}, not {wanted[key]!r}; "
+                "choose another --out, or say --overwrite"
+            )
 
 
 def cores() -> int:
@@ -182,6 +217,8 @@ def cores() -> int:
 
 
 def print_table(runs: list[Any], as_json: bool = False) -> None:
+    import pandas as pd
+
     from fedpdc_med.experiments.results import result_of, table
 
     found = table([result_of(run) for run in runs])
@@ -189,9 +226,12 @@ def print_table(runs: list[Any], as_json: bool = False) -> None:
         print(found.to_json(orient="records"))
         return
     for (experiment, preset, less), rows in found.groupby(["experiment", "preset", "less_than_paper"], sort=False):
-        shown = Table(title=f"{experiment}, preset {preset}: accuracy on the test images, per cent",
-                      title_justify="left", caption=f"Less than the paper: {less}." if less else None,
-                      caption_justify="left")
+        shown = Table(
+            title=f"{experiment}, preset {preset}: accuracy on the test images, per cent",
+            title_justify="left",
+            caption=f"Less than the paper: {less}." if less else None,
+            caption_justify="left",
+        )
         columns = ["method", "accuracy", "seeds", "worst class", "s a round"]
         columns += ["paper", "difference"] if rows["paper"].notna().any() else []
         for column in columns:
@@ -199,7 +239,13 @@ def print_table(runs: list[Any], as_json: bool = False) -> None:
         for row in rows.to_dict("records"):
             spread = "" if pd.isna(row["spread"]) else f" ± {row['spread']:.1f}"
             paper = ["", ""] if pd.isna(row["paper"]) else [f"{row['paper']:.1f}", f"{row['difference']:+.1f}"]
-            cells = [row["method"], f"{row['accuracy']:.1f}{spread}", str(row["seeds"]), f"{row['worst_recall']:.1f}",
-                     f"{row['seconds_per_round']:.1f}", *paper]
+            cells = [
+                row["method"],
+                f"{row['accuracy']:.1f}{spread}",
+                str(row["seeds"]),
+                f"{row['worst_recall']:.1f}",
+                f"{row['seconds_per_round']:.1f}",
+                *paper,
+            ]
             shown.add_row(*cells[: len(columns)])
         console.print(shown)

@@ -18,8 +18,9 @@ PRESETS = ("quick", "paper")
 PREPARATIONS = {
     "digits": Preparation(mean=(62.5,), std=(77.0,)),
     "cifar10": Preparation(mean=(125.3, 123.0, 113.9), std=(63.0, 62.1, 66.7), pad=4, pad_mode="reflect", flip=True),
-    "cifar100": Preparation(mean=(129.3, 124.1, 112.4), std=(68.2, 65.4, 70.4), pad=4, pad_mode="zero", flip=True,
-                            rotate=15.0),
+    "cifar100": Preparation(
+        mean=(129.3, 124.1, 112.4), std=(68.2, 65.4, 70.4), pad=4, pad_mode="zero", flip=True, rotate=15.0
+    ),
     "tiny-imagenet": Preparation(mean=(127.5,) * 3, std=(127.5,) * 3),
 }
 
@@ -52,8 +53,13 @@ class Experiment(BaseModel):
 
     @property
     def local(self) -> LocalSettings:
-        return LocalSettings(epochs=self.epochs, batch_size=self.batch_size, learning_rate=self.learning_rate,
-                             momentum=self.momentum, weight_decay=self.weight_decay)
+        return LocalSettings(
+            epochs=self.epochs,
+            batch_size=self.batch_size,
+            learning_rate=self.learning_rate,
+            momentum=self.momentum,
+            weight_decay=self.weight_decay,
+        )
 
     @property
     def preparation(self) -> Preparation:

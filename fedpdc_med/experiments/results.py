@@ -49,8 +49,11 @@ def less_than_paper(experiment: Experiment, method: str) -> str:
     if not (experiment.name in names() and published(experiment.name)):
         return ""
     paper = make_experiment(experiment.name, "paper", method)
-    less = [f"{getattr(experiment, key)} of {getattr(paper, key)} {key}" for key in ("rounds", "epochs")
-            if getattr(experiment, key) < getattr(paper, key)]
+    less = [
+        f"{getattr(experiment, key)} of {getattr(paper, key)} {key}"
+        for key in ("rounds", "epochs")
+        if getattr(experiment, key) < getattr(paper, key)
+    ]
     if experiment.images:
         less.append(f"{experiment.images:,} images only")
     return ", ".join(less)
@@ -64,14 +67,16 @@ def table(results: list[dict[str, Any]]) -> pd.DataFrame:
         row = dict(zip(keys, map(str, values), strict=True))
         paper = published(row["experiment"]).get(row.pop("name"))
         mean = group["accuracy"].mean()
-        rows.append({
-            **row,
-            "seeds": len(group),
-            "accuracy": mean,
-            "spread": group["accuracy"].std() if len(group) > 1 else None,
-            "worst_recall": group["worst_recall"].mean(),
-            "paper": paper,
-            "difference": mean - paper if paper is not None else None,
-            "seconds_per_round": group["seconds_per_round"].mean(),
-        })
+        rows.append(
+            {
+                **row,
+                "seeds": len(group),
+                "accuracy": mean,
+                "spread": group["accuracy"].std() if len(group) > 1 else None,
+                "worst_recall": group["worst_recall"].mean(),
+                "paper": paper,
+                "difference": mean - paper if paper is not None else None,
+                "seconds_per_round": group["seconds_per_round"].mean(),
+            }
+        )
     return pd.DataFrame(rows).sort_values(["experiment", "preset", "accuracy"], ascending=[True, True, False])

@@ -43,8 +43,11 @@ def measure(workers: int, repeats: int) -> dict[str, Any]:
             coordinator = Coordinator(federation, engine, Run.create(Path(folder) / "run", {}))
             engine.predict(coordinator.run.checkpoint_file, "weighting")()  # workers are up
             for _ in range(repeats):
-                for name, loop in (("federation", lambda: federation_rate(coordinator, experiment)),
-                                   ("limit", limit.rate), ("usual", lambda: usual_rate(federation))):
+                for name, loop in (
+                    ("federation", lambda: federation_rate(coordinator, experiment)),
+                    ("limit", limit.rate),
+                    ("usual", lambda: usual_rate(federation)),
+                ):
                     rates[name].append(loop())
                     step(1, f"{name}: {rates[name][-1]:,.0f} images a second")
         finally:
@@ -125,8 +128,10 @@ class BareLoops:
 
     def __init__(self, federation: Federation, workers: int, steps: int = 400) -> None:
         films = federation.pools[0]
-        batches = [(federation.preparation.normalise(films.images[at : at + 64]).contiguous(), films.labels[at : at + 64])
-                   for at in range(0, 64 * 100, 64)]
+        batches = [
+            (federation.preparation.normalise(films.images[at : at + 64]).contiguous(), films.labels[at : at + 64])
+            for at in range(0, 64 * 100, 64)
+        ]
         context = multiprocessing.get_context("spawn")
         self.workers, self.steps = workers, steps
         self.pool = ProcessPoolExecutor(workers, context, initializer=_hold, initargs=(batches,))
@@ -148,14 +153,19 @@ def usual_rate(federation: Federation, steps: int = 120) -> float:
     from torchvision import transforms
 
     mean, std = (np.array(values) / 255 for values in (federation.preparation.mean, federation.preparation.std))
-    prepare = transforms.Compose([
-        transforms.ToTensor(),
-        transforms.Lambda(lambda x: F.pad(x[None], (4, 4, 4, 4), mode="reflect")[0]),
-        transforms.ToPILImage(), transforms.RandomCrop(32), transforms.RandomHorizontalFlip(), transforms.ToTensor(),
-        transforms.Normalize(mean.tolist(), std.tolist()),
-    ])
+    prepare = transforms.Compose(
+        [
+            transforms.ToTensor(),
+            transforms.Lambda(lambda x: F.pad(x[None], (4, 4, 4, 4), mode="reflect")[0]),
+            transforms.ToPILImage(),
+            transforms.RandomCrop(32),
+            transforms.RandomHorizontalFlip(),
+            transforms.ToTensor(),
+            transforms.Normalize(mean.tolist(), std.tolist()),
+        ]
+    )
 
-    class OneSite(Dataset):  # type: ignore[type-arg]
+    class OneSite(Dataset):
         def __init__(self, films: Films, indices: np.ndarray) -> None:
             self.images, self.labels = films.images.permute(0, 2, 3, 1).numpy(), films.labels
             self.indices = indices

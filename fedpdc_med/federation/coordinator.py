@@ -52,8 +52,10 @@ class Coordinator:
         usable = [updates[name] for name in sampled if name in updates]  # a fixed order, whoever answered first
         if not usable:
             reasons = "; ".join(sorted({sites[name]["reason"] for name in sampled}))
-            raise WorkFailed(f"round {t} got no usable update from its {len(sampled)} sites ({reasons}); rounds up to "
-                             f"{t - 1} are kept. A loss that is not finite calls for a lower learning rate or strength")
+            raise WorkFailed(
+                f"round {t} got no usable update from its {len(sampled)} sites ({reasons}); rounds up to "
+                f"{t - 1} are kept. A loss that is not finite calls for a lower learning rate or strength"
+            )
 
         scores = {update.site: self._score("weighting", scoring[update.site]()) for update in usable}
         scored = [Scored(update.site, update.films, scores[update.site].accuracy) for update in usable]
@@ -67,12 +69,21 @@ class Coordinator:
         for update, weight in zip(usable, weights, strict=True):
             of_site = scores[update.site]
             sites[update.site] = {
-                "status": "ok", "films": update.films, "loss": update.loss, "score": of_site.accuracy,
-                "recall": of_site.recall, "weight": weight,
+                "status": "ok",
+                "films": update.films,
+                "loss": update.loss,
+                "score": of_site.accuracy,
+                "recall": of_site.recall,
+                "weight": weight,
                 "dissimilarity": dissimilarity(of_global, of_site.accuracy),
             }
-        record = {"round": t, "seconds": round(time.perf_counter() - started, 3), "accuracy": judged.accuracy,
-                  "recall": judged.recall, "sites": sites}
+        record = {
+            "round": t,
+            "seconds": round(time.perf_counter() - started, 3),
+            "accuracy": judged.accuracy,
+            "recall": judged.recall,
+            "sites": sites,
+        }
         if note:
             record["note"] = note
         self.run.commit(record)
@@ -134,8 +145,11 @@ class Coordinator:
         models = {"global": self.run.checkpoint_file}
         if not self.federation.method.shares:
             models = {site: self.run.site_models / name for site, name in self.progress.kept.items()}
-        pending = [(model, held, self.engine.predict(file, name)) for model, file in models.items()
-                   for name, held in self.federation.reported.items()]
+        pending = [
+            (model, held, self.engine.predict(file, name))
+            for model, file in models.items()
+            for name, held in self.federation.reported.items()
+        ]
         frames = []
         for model, held, collect in pending:
             frame = held.about.copy()

@@ -51,8 +51,13 @@ def train_locally(
         reference_generator = torch.Generator().manual_seed(seed + 1)
         reference_batch = reference_batches(reference, settings.batch_size, reference_generator)
     context = Context(model, frozen_copy(model), previous_model, round, score, reference_batch)
-    optimiser = torch.optim.SGD(model.parameters(), lr=settings.learning_rate, momentum=settings.momentum,
-                                weight_decay=settings.weight_decay, fused=True)
+    optimiser = torch.optim.SGD(
+        model.parameters(),
+        lr=settings.learning_rate,
+        momentum=settings.momentum,
+        weight_decay=settings.weight_decay,
+        fused=True,
+    )
     model.train()
     losses: list[Tensor] = []
     for _ in range(settings.epochs):

@@ -74,8 +74,10 @@ class Federation:
         if not len(self.weighting):
             raise UserError("the reference has no `weighting` films; give it at least one a class")
         if self.method.trains_on_reference and not (self.correction and len(self.correction)):
-            raise UserError(f"method {self.method.name!r} with these settings trains on the reference's `correction` "
-                            "split, which is empty; enlarge the reference or choose another correction")
+            raise UserError(
+                f"method {self.method.name!r} with these settings trains on the reference's `correction` "
+                "split, which is empty; enlarge the reference or choose another correction"
+            )
 
     def films_of(self, name: str) -> Films:
         """The films behind a name: `weighting`, or a reported set."""

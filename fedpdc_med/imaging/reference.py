@@ -40,9 +40,19 @@ def read_reference(folder: Path) -> Reference:
     return Reference(read_store(folder), json.loads((folder / "reference.json").read_text()))
 
 
-def build_reference(source: Path, folder: Path, *, provenance: str, licence: str, version: str, per_class: int | None,
-                    replace: bool = False, seed: int = 0, **how: Any) -> Reference:
-    """Ingest `source`, split it by patient, and keep as many films of every class as the rarest has (or `per_class`)."""
+def build_reference(
+    source: Path,
+    folder: Path,
+    *,
+    provenance: str,
+    licence: str,
+    version: str,
+    per_class: int | None,
+    replace: bool = False,
+    seed: int = 0,
+    **how: Any,
+) -> Reference:
+    """Ingest `source`, split it by patient, keep as many films of every class as the rarest has (or `per_class`)."""
     if (folder / "reference.json").is_file() and not replace:
         raise UserError(f"{folder.name} already holds a reference set; say --replace, or choose another --out")
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -55,8 +65,14 @@ def build_reference(source: Path, folder: Path, *, provenance: str, licence: str
         chosen = balanced_rows(made.manifest, per_class, seed)
         manifest = made.manifest.assign(split=chosen).loc[chosen != ""].reset_index(drop=True)
         kept = np.flatnonzero(chosen != "")
-        write_store(draft / "built", (made.films[i] for i in kept), manifest, site="reference", size=made.info["size"],
-                    processing=made.info["processing"])
+        write_store(
+            draft / "built",
+            (made.films[i] for i in kept),
+            manifest,
+            site="reference",
+            size=made.info["size"],
+            processing=made.info["processing"],
+        )
         shutil.copy(draft / "all" / "ingest_report.csv", draft / "built")
         facts = facts_of(manifest, provenance, licence, version)
         write_atomically(draft / "built" / "reference.json", lambda f: f.write(json.dumps(facts, indent=2).encode()))
@@ -80,8 +96,10 @@ def balanced_rows(manifest: pd.DataFrame, per_class: int | None, seed: int) -> n
             wanted = round(per_class * share)
             if wanted > count:
                 rarest = min(rows, key=lambda label: len(rows[label]))
-                raise UserError(f"--per-class {per_class} needs {wanted} films of every class in the {name} split; "
-                                f"{rarest} has {count}. Lower --per-class or add films of {rarest}")
+                raise UserError(
+                    f"--per-class {per_class} needs {wanted} films of every class in the {name} split; "
+                    f"{rarest} has {count}. Lower --per-class or add films of {rarest}"
+                )
             count = wanted
         if count == 0:
             raise UserError(f"the {name} split would have no film of one class; give the reference more films")
@@ -93,9 +111,12 @@ def balanced_rows(manifest: pd.DataFrame, per_class: int | None, seed: int) -> n
 def facts_of(manifest: pd.DataFrame, provenance: str, licence: str, version: str) -> dict[str, Any]:
     table = pd.crosstab(manifest["split"], manifest["label"])
     return {
-        "version": version, "provenance": provenance, "licence": licence,
+        "version": version,
+        "provenance": provenance,
+        "licence": licence,
         "classes": [label for label in CLASS_ORDER if label in set(manifest["label"])],
-        "films": len(manifest), "patients": int(manifest["patient"].nunique()),
+        "films": len(manifest),
+        "patients": int(manifest["patient"].nunique()),
         "splits": {split: {label: int(n) for label, n in row.items()} for split, row in table.to_dict("index").items()},
     }
 
@@ -121,10 +142,16 @@ def check_reference(reference: Reference, sites: dict[str, pd.DataFrame]) -> lis
     across = int((split[pairs.first] != split[pairs.second]).sum())
     checks = [
         Check("checksums", changed == 0, f"{len(films)} films, {changed} changed since they were built"),
-        Check("class balance", not uneven, "every split has as many films of each class"
-              if not uneven else f"not in: {', '.join(uneven)}"),
-        Check("patients in one split only", bool((splits_of == 1).all()),
-              f"{len(splits_of)} patients, {int((splits_of > 1).sum())} in more than one split"),
+        Check(
+            "class balance",
+            not uneven,
+            "every split has as many films of each class" if not uneven else f"not in: {', '.join(uneven)}",
+        ),
+        Check(
+            "patients in one split only",
+            bool((splits_of == 1).all()),
+            f"{len(splits_of)} patients, {int((splits_of > 1).sum())} in more than one split",
+        ),
         Check("no film twice across splits", across == 0, f"{across} pairs of nearly the same film"),
     ]
     for site, theirs in sites.items():

@@ -7,9 +7,18 @@ def _densenet(channels: int, norm: str, blocks: tuple[int, ...], growth: int, fi
     from monai.networks.nets import DenseNet  # takes seconds to import, and the paper's networks need none of it
 
     norm_spec = ("group", {"num_groups": 8}) if norm == "group" else "batch"
-    network = DenseNet(spatial_dims=2, in_channels=channels, out_channels=1, init_features=first, growth_rate=growth,
-                       block_config=blocks, norm=norm_spec)
-    network.width = network.class_layers.out.in_features * pooled**2  # type: ignore[union-attr]
+    network = DenseNet(
+        spatial_dims=2,
+        in_channels=channels,
+        out_channels=1,
+        init_features=first,
+        growth_rate=growth,
+        block_config=blocks,
+        norm=norm_spec,
+    )
+    out = network.class_layers.out
+    assert isinstance(out, nn.Linear)
+    network.width = out.in_features * pooled**2  # type: ignore[assignment]
     network.class_layers.pool = nn.AdaptiveAvgPool2d(pooled)
     network.class_layers.out = nn.Identity()
     return network

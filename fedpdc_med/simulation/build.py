@@ -17,11 +17,21 @@ PREPARATION = Preparation(mean=(110.0,), std=(60.0,), per_image=True, rotate=5.0
 ABOUT = ["film", "patient", "label", "sex", "age_band", "view", "source"]
 
 
-def build(sites: list[HospitalSite], collected: Collected, method: Method, *, model: str, norm: str, rounds: int,
-          tau: float, seed: int) -> Federation:
+def build(
+    sites: list[HospitalSite],
+    collected: Collected,
+    method: Method,
+    *,
+    model: str,
+    norm: str,
+    rounds: int,
+    tau: float,
+    seed: int,
+) -> Federation:
     reference, classes = collected.reference, collected.reference.classes
     check_sizes(collected)
-    pools, held = [], {}
+    pools: list[Films] = []
+    held: dict[str, SiteFilms] = {}
     reported = {"holdout": reference_set(collected, "holdout"), "weighting": reference_set(collected, "weighting")}
     for site in sites:
         store = known_classes(site.name, collected.stores[site.name], classes)
@@ -38,9 +48,19 @@ def build(sites: list[HospitalSite], collected: Collected, method: Method, *, mo
             reported[f"local:{site.name}"] = evaluation_set(store, test, "local", site.name, classes)
     correction = films_of(reference.store, reference.rows("correction"), classes)
     return Federation(
-        method=method, model=ModelSpec(model, 1, reference.store.info["size"], len(classes), norm), classes=classes,
-        preparation=PREPARATION, pools=pools, sites=held, weighting=reported["weighting"].films, correction=correction,
-        reported=reported, judge="holdout", rounds=rounds, tau=tau, seed=seed,
+        method=method,
+        model=ModelSpec(model, 1, reference.store.info["size"], len(classes), norm),
+        classes=classes,
+        preparation=PREPARATION,
+        pools=pools,
+        sites=held,
+        weighting=reported["weighting"].films,
+        correction=correction,
+        reported=reported,
+        judge="holdout",
+        rounds=rounds,
+        tau=tau,
+        seed=seed,
     )
 
 
@@ -48,15 +68,19 @@ def check_sizes(collected: Collected) -> None:
     size = collected.reference.store.info["size"]
     for name, store in collected.stores.items():
         if store.info["size"] != size:
-            raise UserError(f"films of site {name!r} are {store.info['size']} pixels wide, those of the reference {size}; "
-                            f"ingest the site again with --size {size}")
+            raise UserError(
+                f"films of site {name!r} are {store.info['size']} pixels wide, those of the reference {size}; "
+                f"ingest the site again with --size {size}"
+            )
 
 
 def known_classes(name: str, store: FilmStore, classes: tuple[str, ...]) -> FilmStore:
     unknown = sorted(set(store.manifest["label"]) - set(classes))
     if unknown:
-        raise UserError(f"site {name!r} has films labelled {unknown[0]!r}, a class that the reference set does not have "
-                        f"({', '.join(classes)}); leave them out at ingest, or add the class to the reference")
+        raise UserError(
+            f"site {name!r} has films labelled {unknown[0]!r}, a class that the reference set does not have "
+            f"({', '.join(classes)}); leave them out at ingest, or add the class to the reference"
+        )
     return store
 
 
@@ -66,7 +90,9 @@ def films_of(store: FilmStore, rows: np.ndarray, classes: tuple[str, ...]) -> Fi
     return Films.of(np.asarray(store.films[rows]), labels)
 
 
-def evaluation_set(store: FilmStore, rows: np.ndarray, split: str, site: str, classes: tuple[str, ...]) -> EvaluationSet:
+def evaluation_set(
+    store: FilmStore, rows: np.ndarray, split: str, site: str, classes: tuple[str, ...]
+) -> EvaluationSet:
     about = store.manifest.iloc[rows][ABOUT].reset_index(drop=True)
     about.insert(0, "site", site)
     about.insert(0, "split", split)
@@ -80,6 +106,8 @@ def reference_set(collected: Collected, split: str) -> EvaluationSet:
 
 def label_counts(federation: Federation) -> pd.DataFrame:
     """Training films of each class, a row a site."""
-    rows = {name: np.bincount(federation.pools[site.pool].labels.numpy(), minlength=len(federation.classes))
-            for name, site in federation.sites.items()}
+    rows = {
+        name: np.bincount(federation.pools[site.pool].labels.numpy(), minlength=len(federation.classes))
+        for name, site in federation.sites.items()
+    }
     return pd.DataFrame(rows, index=list(federation.classes)).T

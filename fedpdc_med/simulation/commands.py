@@ -1,38 +1,56 @@
 """`fedpdc simulate` and `fedpdc reference ...`."""
+# Heavy imports stand inside the commands, so that --help does not wait for PyTorch.
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import pandas as pd
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
 from fedpdc_med import RESEARCH_USE_ONLY
-from fedpdc_med.algorithms import make_method, method_class
 from fedpdc_med.errors import UserError, WorkFailed
 from fedpdc_med.experiments.commands import Workers, cores
 from fedpdc_med.home import home
-from fedpdc_med.runs import Run
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fedpdc_med.runs import Run
 
 console = Console()
 reference_app = typer.Typer(no_args_is_help=True, help="Make or verify the public reference set.")
 
 
 def simulate(
-    sites: Annotated[Path | None, typer.Option(help="Folder of hospital modules. Default: the hospitals that come along.")] = None,
+    sites: Annotated[
+        Path | None, typer.Option(help="Folder of hospital modules. Default: the hospitals that come along.")
+    ] = None,
     method: Annotated[str, typer.Option(help="fedpdc, fedavg, fedprox, moon or solo.")] = "fedpdc",
     compare: Annotated[str, typer.Option(help="Other methods on the same films and seed, separated by commas.")] = "",
-    settings: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help=(
-        "A setting of the method, for instance correction=reference, strength=1. May be repeated."))] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help=("A setting of the method, for instance correction=reference, strength=1. May be repeated."),
+        ),
+    ] = None,
     rounds: Annotated[int, typer.Option(min=1, help="Rounds of training.")] = 12,
     tau: Annotated[float, typer.Option(help="Share of the sites sampled in a round.")] = 1.0,
-    model: Annotated[str, typer.Option(help="densenet-small, densenet121, resnet18, resnet50 or cnn.")] = "densenet-small",
+    model: Annotated[
+        str, typer.Option(help="densenet-small, densenet121, resnet18, resnet50 or cnn.")
+    ] = "densenet-small",
     norm: Annotated[str, typer.Option(help="group or batch normalisation.")] = "group",
     seed: Annotated[int, typer.Option(help="Fixes every draw; phantom films are drawn anew for each seed.")] = 0,
-    reference: Annotated[Path | None, typer.Option(help="Folder of the reference set. Default: the phantoms' own, or "
-                                                        "$FEDPDC_HOME/reference for hospitals with real films.")] = None,
+    reference: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of the reference set. Default: the phantoms' own, or "
+            "$FEDPDC_HOME/reference for hospitals with real films."
+        ),
+    ] = None,
     workers: Workers = None,
     out: Annotated[Path | None, typer.Option(help="Run directory; compared methods get one beside it.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue runs that were started before.")] = False,
@@ -46,7 +64,9 @@ def simulate(
 
       fedpdc simulate --method fedpdc --set correction=reference --compare solo,fedavg --rounds 12
     """
+    from fedpdc_med.algorithms import make_method
     from fedpdc_med.imaging.hospital import default_folder, load_sites
+    from fedpdc_med.runs import Run
     from fedpdc_med.simulation import simulate as simulation
     from fedpdc_med.simulation.films import collect
 
@@ -57,8 +77,10 @@ def simulate(
     folders = {name: run_folder(out, name, method, made[name], seed) for name in made}
     for folder in folders.values():
         if (folder / "config.toml").exists() and not (resume or overwrite):
-            raise UserError(f"{folder} already holds a run; say --resume to continue it, --overwrite to replace it, "
-                            "or choose another --out")
+            raise UserError(
+                f"{folder} already holds a run; say --resume to continue it, --overwrite to replace it, "
+                "or choose another --out"
+            )
     hospitals = load_sites(sites or default_folder("sites"))
     collected = collect(hospitals, reference, seed, workers)
     runs = {}
@@ -68,11 +90,15 @@ def simulate(
             check_same(runs[name], fixed, made[name])
             simulation.resume(runs[name], workers)
         else:
-            runs[name] = simulation.start(fixed, made[name], sites, hospitals, collected, reference, folder, overwrite, workers)
+            runs[name] = simulation.start(
+                fixed, made[name], sites, hospitals, collected, reference, folder, overwrite, workers
+            )
     print_result(runs, method)
 
 
 def parse(pairs: list[str], method: str) -> dict[str, str]:
+    from fedpdc_med.algorithms import method_class
+
     fields = method_class(method).model_fields
     found = {}
     for pair in pairs:
@@ -101,25 +127,33 @@ def run_folder(out: Path | None, name: str, main: str, method: Any, seed: int) -
 
     if out is not None:
         return out if name == main else out.with_name(f"{out.name}-{name}")
-    return home() / "runs" / "-".join(["simulate", *described({"name": name, **method.model_dump()}).split(), f"seed{seed}"])
+    return (
+        home()
+        / "runs"
+        / "-".join(["simulate", *described({"name": name, **method.model_dump()}).split(), f"seed{seed}"])
+    )
 
 
-def check_same(run: Run, settings: Any, method: Any) -> None:
+def check_same(run: "Run", settings: Any, method: Any) -> None:
     config = run.config
     wanted = {**settings.model_dump(), **method.model_dump()}
     there = {**config.get("simulation", {}), **config["method"]}
     for key, value in wanted.items():
         if there.get(key) != value:
-            raise UserError(f"{run.folder} holds a run with {key} = {there.get(key)!r}, not {value!r}; say --overwrite, or "
-                            "choose another --out")
+            raise UserError(
+                f"{run.folder} holds a run with {key} = {there.get(key)!r}, not {value!r}; say --overwrite, or "
+                "choose another --out"
+            )
 
 
-def print_result(runs: dict[str, Run], main: str) -> None:
+def print_result(runs: "dict[str, Run]", main: str) -> None:
     """The tables a simulation ends with, the worst class first."""
     from fedpdc_med.simulation.tables import recall_by_method, site_gains, worst_first
 
     found = recall_by_method(runs)
-    shown = table("Recall on the holdout films, worst class first (95 % Wilson interval; solo: mean and range of the sites)")
+    shown = table(
+        "Recall on the holdout films, worst class first (95 % Wilson interval; solo: mean and range of the sites)"
+    )
     shown.add_column("class (films)")
     for name in runs:
         shown.add_column(name, justify="right")
@@ -137,13 +171,15 @@ def print_result(runs: dict[str, Run], main: str) -> None:
         print_external(runs[main])
     folder = runs[main].folder
     console.print(f"Run directories: {', '.join(str(run.folder) for run in runs.values())}")
-    console.print(f"Next: look at {folder / 'label_distribution.png'}"
-                  + ("" if "solo" in runs else "; compare with: --compare solo,fedavg"))
+    console.print(
+        f"Next: look at {folder / 'label_distribution.png'}"
+        + ("" if "solo" in runs else "; compare with: --compare solo,fedavg")
+    )
     console.print(RESEARCH_USE_ONLY)
 
 
-def recall_cell(row: dict[str, Any]) -> str:
-    if pd.isna(row["recall"]):
+def recall_cell(row: dict[Any, Any]) -> str:
+    if row["recall"] != row["recall"]:  # NaN
         return "not estimable"
     return f"{row['recall']:.2f} ({row['low']:.2f}-{row['high']:.2f})"
 
@@ -152,21 +188,25 @@ def table(title: str) -> Table:
     return Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
 
 
-def print_sites(gains: pd.DataFrame) -> None:
+def print_sites(gains: "pd.DataFrame") -> None:
     alone = gains["own"].notna().any()
-    shown = table("Each site, its weight in the last round, and recall on the holdout films"
-                  + (": its own model > the federated one" if alone else ""))
+    shown = table(
+        "Each site, its weight in the last round, and recall on the holdout films"
+        + (": its own model > the federated one" if alone else "")
+    )
     for column in ("site (films)", "weight", "its rarest class (films)", "of that class", "mean of classes"):
         shown.add_column(column, justify="left" if "films" in column else "right")
     for row in gains.to_dict("records"):
-        weight = row["status"] if pd.isna(row["weight"]) else f"{row['weight']:.2f}"
-        both = [(f"{row[own]:.2f} > " if alone else "") + f"{row[federated]:.2f}"
-                for own, federated in (("own", "federated"), ("own_macro", "federated_macro"))]
+        weight = f"{row['weight']:.2f}" if row["status"] == "ok" else row["status"]
+        both = [
+            (f"{row[own]:.2f} > " if alone else "") + f"{row[federated]:.2f}"
+            for own, federated in (("own", "federated"), ("own_macro", "federated_macro"))
+        ]
         shown.add_row(f"{row['site']} ({row['films']})", weight, f"{row['rarest']} ({row['rarest_films']})", *both)
     console.print(shown)
 
 
-def print_external(run: Run) -> None:
+def print_external(run: "Run") -> None:
     from fedpdc_med.evaluation.predictions import GLOBAL, select
     from fedpdc_med.evaluation.recall import per_class_recall
 
@@ -180,10 +220,16 @@ def print_external(run: Run) -> None:
 
 @reference_app.command("build")
 def build(
-    source: Annotated[Path | None, typer.Argument(help="Folder of films. Default: phantom films by the recipe that comes along.")] = None,
+    source: Annotated[
+        Path | None, typer.Argument(help="Folder of films. Default: phantom films by the recipe that comes along.")
+    ] = None,
     labels: Annotated[Path | None, typer.Option(help="Label table of a DICOM folder (columns film, label).")] = None,
-    collection: Annotated[str | None, typer.Option(help="Layout of a public collection. Default: told from the folder.")] = None,
-    per_class: Annotated[int | None, typer.Option(min=4, help="Films of every class. Default: as many as the rarest has.")] = None,
+    collection: Annotated[
+        str | None, typer.Option(help="Layout of a public collection. Default: told from the folder.")
+    ] = None,
+    per_class: Annotated[
+        int | None, typer.Option(min=4, help="Films of every class. Default: as many as the rarest has.")
+    ] = None,
     size: Annotated[int, typer.Option(min=32, help="Pixels a side; the same as the sites'.")] = 128,
     provenance: Annotated[str, typer.Option(help="Where the films come from.")] = "",
     licence: Annotated[str, typer.Option(help="Under which terms they may be used.")] = "",
@@ -212,9 +258,20 @@ def build(
         shutil.copytree(made.store.folder, folder, dirs_exist_ok=True)
     else:
         how: dict[str, Any] = {"labels": read_labels(labels) if labels else None, "labels_file": labels}
-        build_reference(source, folder, provenance=provenance or source.name, licence=licence or "not said",
-                        version=version, per_class=per_class, replace=replace, seed=seed, collection=collection,
-                        size=size, processes=workers or cores(), **how)
+        build_reference(
+            source,
+            folder,
+            provenance=provenance or source.name,
+            licence=licence or "not said",
+            version=version,
+            per_class=per_class,
+            replace=replace,
+            seed=seed,
+            collection=collection,
+            size=size,
+            processes=workers or cores(),
+            **how,
+        )
     print_reference(read_reference(folder))
     console.print(f"Reference set: {folder}. Verify it with: fedpdc reference check")
 
@@ -231,14 +288,20 @@ def check(
     from fedpdc_med.imaging.store import read_store
 
     reference = read_reference(folder or home() / "reference")
-    stores = {found.parent.name: read_store(found.parent).manifest for found in sorted(home().glob("sites/*/store.json"))}
+    stores = {
+        found.parent.name: read_store(found.parent).manifest for found in sorted(home().glob("sites/*/store.json"))
+    }
     print_reference(reference)
     checks = check_reference(reference, stores)
     for one in checks:
-        console.print(f"[{'green' if one.holds else 'bold red'}]{'ok' if one.holds else 'NOT OK'}[/]  {one.what}: {one.found}")
+        console.print(
+            f"[{'green' if one.holds else 'bold red'}]{'ok' if one.holds else 'NOT OK'}[/]  {one.what}: {one.found}"
+        )
     if not all(one.holds for one in checks):
-        raise WorkFailed("the reference set did not pass; build it again from other films, or ingest the named sites again "
-                         "with --without and its folder")
+        raise WorkFailed(
+            "the reference set did not pass; build it again from other films, or ingest the named sites again "
+            "with --without and its folder"
+        )
 
 
 def print_reference(reference: Any) -> None:
@@ -255,5 +318,7 @@ def print_reference(reference: Any) -> None:
     count, half = widths(reference)["weighting"]
     console.print(f"Provenance: {facts['provenance']}. Licence: {facts['licence']}.")
     console.print("The last column: how well an accuracy of 0.80 measured on that split is known (95 % interval).")
-    console.print(f"Two sites whose scores differ by less than about {2 * half:.2f} cannot be told apart by {count} "
-                  f"{SPLITS[1]} films; their weights then differ by chance.")
+    console.print(
+        f"Two sites whose scores differ by less than about {2 * half:.2f} cannot be told apart by {count} "
+        f"{SPLITS[1]} films; their weights then differ by chance."
+    )

@@ -2,10 +2,10 @@
 
 import json
 import shutil
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-
-import tomllib
+from typing import Any
 
 from fedpdc_med.errors import UserError
 from fedpdc_med.home import home, site_store
@@ -49,8 +49,18 @@ def phantom_store(name: str, title: str, films: Phantoms, seed: int, workers: in
     folder = phantom_folder(seed, name)
     if not is_current(folder, films):
         dicom = draw(folder, films, seed, title, workers)
-        ingest(dicom, name, labels=read_labels(dicom / "labels.csv"), labels_file=dicom / "labels.csv", size=PHANTOM_SIZE,
-               provenance="phantom", store=folder / "store", replace=True, processes=workers, seed=seed)
+        ingest(
+            dicom,
+            name,
+            labels=read_labels(dicom / "labels.csv"),
+            labels_file=dicom / "labels.csv",
+            size=PHANTOM_SIZE,
+            provenance="phantom",
+            store=folder / "store",
+            replace=True,
+            processes=workers,
+            seed=seed,
+        )
         finish(folder, films)
     return read_store(folder / "store")
 
@@ -62,15 +72,25 @@ def phantom_reference(seed: int, workers: int) -> Reference:
     folder = phantom_folder(seed, "reference")
     if not is_current(folder, films):
         dicom = draw(folder, films, seed, recipe["title"], workers)
-        build_reference(dicom, folder / "store", provenance=recipe["provenance"], licence=recipe["licence"],
-                        version=recipe["version"], per_class=None, replace=True, seed=seed,
-                        labels=read_labels(dicom / "labels.csv"), labels_file=dicom / "labels.csv", size=PHANTOM_SIZE,
-                        processes=workers)
+        build_reference(
+            dicom,
+            folder / "store",
+            provenance=recipe["provenance"],
+            licence=recipe["licence"],
+            version=recipe["version"],
+            per_class=None,
+            replace=True,
+            seed=seed,
+            labels=read_labels(dicom / "labels.csv"),
+            labels_file=dicom / "labels.csv",
+            size=PHANTOM_SIZE,
+            processes=workers,
+        )
         finish(folder, films)
     return read_reference(folder / "store")
 
 
-def read_recipe() -> dict:  # type: ignore[type-arg]
+def read_recipe() -> dict[str, Any]:
     file = default_folder("public_reference") / "reference.toml"
     if not file.is_file():
         raise UserError("the recipe of the default reference set (public_reference/reference.toml) is not installed")

@@ -29,11 +29,22 @@ class Settings(BaseModel):
     seed: int = 0
 
 
-def start(settings: Settings, method: Method, sites_folder: Path | None, sites: list[HospitalSite], collected: Collected,
-          reference: Path | None, out: Path, overwrite: bool, workers: int) -> Run:
+def start(
+    settings: Settings,
+    method: Method,
+    sites_folder: Path | None,
+    sites: list[HospitalSite],
+    collected: Collected,
+    reference: Path | None,
+    out: Path,
+    overwrite: bool,
+    workers: int,
+) -> Run:
     federation = make(settings, method, sites, collected)
     federation.check()
-    run = Run.create(out, config_of(settings, method, sites, collected, federation, sites_folder, reference, out), overwrite)
+    run = Run.create(
+        out, config_of(settings, method, sites, collected, federation, sites_folder, reference, out), overwrite
+    )
     counts = label_counts(federation)
     label_distribution(counts.to_numpy(), list(counts.index), federation.classes, run.folder / "label_distribution.png")
     run_rounds(federation, run, workers, method.name)
@@ -49,25 +60,48 @@ def resume(run: Run, workers: int) -> None:
     sites = load_sites(sites_folder or default_folder("sites"))
     collected = collect(sites, beside(run.folder, where.get("reference_folder")), settings.seed, workers)
     if fingerprints(collected) != where["fingerprints"]:
-        raise UserError(f"the films differ from the ones {run.folder} was started with; start a new run with --overwrite")
-    run_rounds(make(settings, make_method(**config["method"]), sites, collected), run, workers, config["method"]["name"])
+        raise UserError(
+            f"the films differ from the ones {run.folder} was started with; start a new run with --overwrite"
+        )
+    run_rounds(
+        make(settings, make_method(**config["method"]), sites, collected), run, workers, config["method"]["name"]
+    )
 
 
 def make(settings: Settings, method: Method, sites: list[HospitalSite], collected: Collected) -> Federation:
-    return build(sites, collected, method, model=settings.model, norm=settings.norm, rounds=settings.rounds,
-                 tau=settings.tau, seed=settings.seed)
+    return build(
+        sites,
+        collected,
+        method,
+        model=settings.model,
+        norm=settings.norm,
+        rounds=settings.rounds,
+        tau=settings.tau,
+        seed=settings.seed,
+    )
 
 
-def config_of(settings: Settings, method: Method, sites: list[HospitalSite], collected: Collected, federation: Federation,
-              sites_folder: Path | None, reference: Path | None, out: Path) -> dict[str, Any]:
+def config_of(
+    settings: Settings,
+    method: Method,
+    sites: list[HospitalSite],
+    collected: Collected,
+    federation: Federation,
+    sites_folder: Path | None,
+    reference: Path | None,
+    out: Path,
+) -> dict[str, Any]:
     counts = label_counts(federation)
     described = {}
     for site in sites:
         store = collected.stores[site.name]
-        training = {label: int(n) for label, n in counts.loc[site.name].items()} if site.takes_part else {}
+        training = counts.loc[site.name].to_dict() if site.takes_part else {}
         described[site.name] = {
-            "title": site.title, "takes_part": site.takes_part, "films": len(store.manifest),
-            "patients": int(store.manifest["patient"].nunique()), "training_films": training,
+            "title": site.title,
+            "takes_part": site.takes_part,
+            "films": len(store.manifest),
+            "patients": int(store.manifest["patient"].nunique()),
+            "training_films": training,
             "settings": site.settings.model_dump(),
         }
     return {
@@ -77,8 +111,11 @@ def config_of(settings: Settings, method: Method, sites: list[HospitalSite], col
         "method": {"name": method.name, **method.model_dump()},
         "sites": described,
         "reference": collected.reference.facts,
-        "data": {"fingerprints": fingerprints(collected), "sites_folder": seen_from(out, sites_folder),
-                 "reference_folder": seen_from(out, reference)},
+        "data": {
+            "fingerprints": fingerprints(collected),
+            "sites_folder": seen_from(out, sites_folder),
+            "reference_folder": seen_from(out, reference),
+        },
         "versions": versions(),
         "git_commit": git_commit(),
     }

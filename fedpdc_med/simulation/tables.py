@@ -9,20 +9,31 @@ from fedpdc_med.runs import Run
 
 
 def recall_by_method(runs: dict[str, Run], split: str = "holdout") -> pd.DataFrame:
-    """Columns class, method, correct, total, recall, low, high; for `solo` the mean and the range over the sites' models."""
+    """Columns class, method, correct, total, recall, low, high; for `solo` the mean and range of the sites' models."""
     rows = []
     for method, run in runs.items():
         frame = run.predictions()
         models = frame["model"].unique()
-        tables = [per_class_recall(select(frame, model=model, split=split), "wilson").set_index("class") for model in models]
+        tables = [
+            per_class_recall(select(frame, model=model, split=split), "wilson").set_index("class") for model in models
+        ]
         for name in run.config["classes"]:
             if len(tables) == 1 and models[0] == GLOBAL:
                 row = tables[0].loc[name]
                 rows.append({"class": name, "method": method, **row[["correct", "total", "recall", "low", "high"]]})
                 continue
             recalls = np.array([table.loc[name, "recall"] for table in tables], dtype=float)
-            rows.append({"class": name, "method": method, "correct": None, "total": tables[0].loc[name, "total"],
-                         "recall": recalls.mean(), "low": recalls.min(), "high": recalls.max()})
+            rows.append(
+                {
+                    "class": name,
+                    "method": method,
+                    "correct": None,
+                    "total": tables[0].loc[name, "total"],
+                    "recall": recalls.mean(),
+                    "low": recalls.min(),
+                    "high": recalls.max(),
+                }
+            )
     return pd.DataFrame(rows)
 
 
@@ -41,10 +52,18 @@ def site_gains(run: Run, solo: Run | None, split: str = "holdout") -> pd.DataFra
             continue
         counts = pd.Series(site["training_films"])
         rarest = str(counts.idxmin())
-        row = {"site": name, "films": int(counts.sum()), "weight": last["sites"][name].get("weight"),
-               "status": last["sites"][name]["status"], "rarest": rarest, "rarest_films": int(counts.min()),
-               "federated": together.loc[rarest, "recall"], "own": None, "own_macro": None,
-               "federated_macro": together["recall"].mean()}
+        row = {
+            "site": name,
+            "films": int(counts.sum()),
+            "weight": last["sites"][name].get("weight"),
+            "status": last["sites"][name]["status"],
+            "rarest": rarest,
+            "rarest_films": int(counts.min()),
+            "federated": together.loc[rarest, "recall"],
+            "own": None,
+            "own_macro": None,
+            "federated_macro": together["recall"].mean(),
+        }
         if alone is not None:
             own = per_class_recall(select(alone, model=name, split=split), "wilson").set_index("class")
             row |= {"own": own.loc[rarest, "recall"], "own_macro": own["recall"].mean()}

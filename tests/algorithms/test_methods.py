@@ -52,7 +52,9 @@ def test_fedavg_loss_is_the_cross_entropy():
 
 
 def test_fedprox_adds_half_mu_times_the_squared_distance():
-    loss = make_method("fedprox", mu=0.1).local_loss(batch_of(LOCAL, IMAGES, LABELS), context(LOCAL, global_model=GLOBAL))
+    loss = make_method("fedprox", mu=0.1).local_loss(
+        batch_of(LOCAL, IMAGES, LABELS), context(LOCAL, global_model=GLOBAL)
+    )
     assert loss.item() == pytest.approx(CROSS_ENTROPY + 0.1 / 2 * 4.25, rel=1e-6)
 
 
@@ -133,12 +135,15 @@ def test_fedpdc_has_no_weights_when_every_score_is_zero():
     assert make_method("fedpdc").weights([Scored("a", 3, 0.0), Scored("b", 1, 0.0)]) is None
 
 
-@pytest.mark.parametrize(("name", "settings", "says"), [
-    ("fedsgd", {}, "there is no method 'fedsgd'; choose one of"),
-    ("fedprox", {"nu": 1}, "method 'fedprox' has no setting 'nu'; its settings are: mu"),
-    ("fedpdc", {"correction": "magic"}, "setting 'correction' = 'magic'"),
-    ("moon", {"temperature": 0}, "setting 'temperature' = 0"),
-])
+@pytest.mark.parametrize(
+    ("name", "settings", "says"),
+    [
+        ("fedsgd", {}, "there is no method 'fedsgd'; choose one of"),
+        ("fedprox", {"nu": 1}, "method 'fedprox' has no setting 'nu'; its settings are: mu"),
+        ("fedpdc", {"correction": "magic"}, "setting 'correction' = 'magic'"),
+        ("moon", {"temperature": 0}, "setting 'temperature' = 0"),
+    ],
+)
 def test_a_wrong_name_or_setting_says_what_to_do(name, settings, says):
     with pytest.raises(UserError, match=says):
         make_method(name, **settings)

@@ -9,8 +9,11 @@ from fedpdc_med.federation.aggregation import problem_with, weighted_average
 
 
 def state(value, count=0):
-    return {"layer.weight": torch.tensor([value, 2 * value]), "norm.running_mean": torch.tensor([value / 2]),
-            "norm.num_batches_tracked": torch.tensor(count)}
+    return {
+        "layer.weight": torch.tensor([value, 2 * value]),
+        "norm.running_mean": torch.tensor([value / 2]),
+        "norm.num_batches_tracked": torch.tensor(count),
+    }
 
 
 def test_average_by_hand():
@@ -41,14 +44,17 @@ def test_average_keeps_more_digits_than_a_float32_sum():
     assert mean["w"].item() == torch.tensor(0.1).item()
 
 
-@pytest.mark.parametrize(("change", "says"), [
-    (lambda s: s.pop("layer.weight"), "1 missing, 0 unknown"),
-    (lambda s: s.update(extra=torch.zeros(1)), "0 missing, 1 unknown"),
-    (lambda s: s.update({"layer.weight": torch.zeros(3)}), r"layer.weight has shape \(3,\), not \(2,\)"),
-    (lambda s: s.update({"layer.weight": torch.zeros(2, dtype=torch.float64)}), "has type torch.float64"),
-    (lambda s: s["layer.weight"].fill_(float("nan")), "layer.weight is not finite"),
-    (lambda s: s["norm.running_mean"].fill_(float("inf")), "norm.running_mean is not finite"),
-])
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda s: s.pop("layer.weight"), "1 missing, 0 unknown"),
+        (lambda s: s.update(extra=torch.zeros(1)), "0 missing, 1 unknown"),
+        (lambda s: s.update({"layer.weight": torch.zeros(3)}), r"layer.weight has shape \(3,\), not \(2,\)"),
+        (lambda s: s.update({"layer.weight": torch.zeros(2, dtype=torch.float64)}), "has type torch.float64"),
+        (lambda s: s["layer.weight"].fill_(float("nan")), "layer.weight is not finite"),
+        (lambda s: s["norm.running_mean"].fill_(float("inf")), "norm.running_mean is not finite"),
+    ],
+)
 def test_an_unusable_state_has_a_reason(change, says):
     answer = state(1.0)
     assert problem_with(answer, state(0.0)) is None

@@ -121,10 +121,13 @@ def test_a_site_whose_training_breaks_has_failed_and_the_run_goes_on(tiny_federa
     assert record["sites"]["site-1"]["weight"] == pytest.approx(40 / 150)
 
 
-@pytest.mark.parametrize(("spoil", "says"), [
-    (lambda file: file.write_bytes(b"not a model"), "cannot be read"),
-    (lambda file: save_file({"x": torch.zeros(1)}, file), "do not match the model"),
-])
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        (lambda file: file.write_bytes(b"not a model"), "cannot be read"),
+        (lambda file: save_file({"x": torch.zeros(1)}, file), "do not match the model"),
+    ],
+)
 def test_an_answer_that_is_no_model_is_rejected(tiny_federation, tmp_path, spoil, says):
     federation = tiny_federation("fedavg", sites=2)
     run = Run.create(tmp_path / "run", {"kind": "test"})
@@ -213,12 +216,15 @@ def test_sampling_takes_tau_of_the_sites_and_at_least_one():
     assert len({tuple(sample_sites(sites, 0.3, 0, t)) for t in range(1, 20)}) > 5
 
 
-@pytest.mark.parametrize(("change", "says"), [
-    ({"tau": 0.0}, "tau = 0.0"),
-    ({"tau": 1.5}, "tau = 1.5"),
-    ({"sites": {}}, "no site"),
-    ({"rounds": 0}, "at least one round"),
-])
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"tau": 0.0}, "tau = 0.0"),
+        ({"tau": 1.5}, "tau = 1.5"),
+        ({"sites": {}}, "no site"),
+        ({"rounds": 0}, "at least one round"),
+    ],
+)
 def test_what_would_fail_later_is_said_before_the_first_round(tiny_federation, change, says):
     with pytest.raises(UserError, match=says):
         dataclasses.replace(tiny_federation(), **change).check()

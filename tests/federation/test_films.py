@@ -30,7 +30,9 @@ def test_without_augmentation_a_batch_is_the_images_themselves():
 
 def every_crop(image, pad, mode):
     """All crops and flips that padding allows, by PyTorch's own padding."""
-    padded = F.pad(torch.from_numpy(image).float()[None], (pad,) * 4, mode="reflect" if mode == "reflect" else "constant")
+    padded = F.pad(
+        torch.from_numpy(image).float()[None], (pad,) * 4, mode="reflect" if mode == "reflect" else "constant"
+    )
     size = image.shape[-1]
     crops = [padded[0, :, y : y + size, x : x + size] for y in range(2 * pad + 1) for x in range(2 * pad + 1)]
     return crops + [crop.flip(-1) for crop in crops]

@@ -26,8 +26,17 @@ OTHER = build_model("cnn", 1, 16, 3, seed=5)
 
 def trained(method, *, score=0.3, previous=None, t=2):
     model = build_model("cnn", 1, 16, 3, seed=0)
-    loss = train_locally(model, SITE, method, LocalSettings(epochs=2, batch_size=8), round=t, score=score,
-                         previous_model=previous, reference=PUBLIC if method.trains_on_reference else None, seed=9)
+    loss = train_locally(
+        model,
+        SITE,
+        method,
+        LocalSettings(epochs=2, batch_size=8),
+        round=t,
+        score=score,
+        previous_model=previous,
+        reference=PUBLIC if method.trains_on_reference else None,
+        seed=9,
+    )
     return model.state_dict(), loss
 
 
@@ -73,8 +82,20 @@ def test_fedprox_acts():
 
 def test_training_lowers_the_loss():
     model = build_model("cnn", 1, 16, 3, seed=0)
-    losses = [train_locally(model, SITE, make_method("fedavg"), LocalSettings(epochs=20, batch_size=8), round=t, score=1.0,
-                            previous_model=None, reference=None, seed=t) for t in range(3)]
+    losses = [
+        train_locally(
+            model,
+            SITE,
+            make_method("fedavg"),
+            LocalSettings(epochs=20, batch_size=8),
+            round=t,
+            score=1.0,
+            previous_model=None,
+            reference=None,
+            seed=t,
+        )
+        for t in range(3)
+    ]
     assert losses[-1] < losses[0]
 
 

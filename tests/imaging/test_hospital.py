@@ -32,19 +32,25 @@ def test_a_hospital_with_real_films_names_its_store(tmp_path):
     assert site.films == "a-store"
 
 
-@pytest.mark.parametrize(("text", "says"), [
-    ("SITE = HospitalSite(name='A B', films='x')", "a.py, field 'name': a site's name has lower-case letters"),
-    ("SITE = HospitalSite(name='a')", "a.py, field 'films': Field required"),
-    ("SITE = HospitalSite(name='a', films='x', colour=1)", "a.py, field 'colour' = 1: Extra inputs"),
-    ("SITE = HospitalSite(name='a', films=Phantoms(case_mix={'flu': 3}))", "a.py, field 'case_mix': there is no class 'flu'"),
-    ("SITE = HospitalSite(name='a', films=Phantoms(case_mix={'normal': -1}))", "'normal' has -1 films"),
-    ("SITE = HospitalSite(name='a', films='x', settings=LocalSettings(epochs=0))", "a.py, field 'epochs' = 0"),
-    ("SITE = HospitalSite(name='a', films=3)", "a.py, field 'films' = 3"),
-    ("SITE = 3", "a.py: it must say SITE = HospitalSite"),
-    ("site = 3", "a.py: it must say SITE = HospitalSite"),
-    ("SITE = HospitalSite(", "a.py, line 2: not valid Python"),
-    ("import nothing_of_this_name", "a.py cannot be loaded: ModuleNotFoundError"),
-])
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("SITE = HospitalSite(name='A B', films='x')", "a.py, field 'name': a site's name has lower-case letters"),
+        ("SITE = HospitalSite(name='a')", "a.py, field 'films': Field required"),
+        ("SITE = HospitalSite(name='a', films='x', colour=1)", "a.py, field 'colour' = 1: Extra inputs"),
+        (
+            "SITE = HospitalSite(name='a', films=Phantoms(case_mix={'flu': 3}))",
+            "a.py, field 'case_mix': there is no class 'flu'",
+        ),
+        ("SITE = HospitalSite(name='a', films=Phantoms(case_mix={'normal': -1}))", "'normal' has -1 films"),
+        ("SITE = HospitalSite(name='a', films='x', settings=LocalSettings(epochs=0))", "a.py, field 'epochs' = 0"),
+        ("SITE = HospitalSite(name='a', films=3)", "a.py, field 'films' = 3"),
+        ("SITE = 3", "a.py: it must say SITE = HospitalSite"),
+        ("site = 3", "a.py: it must say SITE = HospitalSite"),
+        ("SITE = HospitalSite(", "a.py, line 2: not valid Python"),
+        ("import nothing_of_this_name", "a.py cannot be loaded: ModuleNotFoundError"),
+    ],
+)
 def test_a_mistake_names_the_file_and_the_field(tmp_path, text, says):
     with pytest.raises(UserError) as error:
         load_site(module(tmp_path, HEAD + text))

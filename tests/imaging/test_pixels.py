@@ -39,7 +39,7 @@ def test_signed_values_count_from_the_lowest_value_the_bits_can_hold(film):
 
 
 def test_rescale_comes_before_the_window(film):
-    # 100, 200, 300 become 1000 - 2 * value = 800, 600, 400; the window 599.5..600.5 shifted by half keeps 500..700.
+    # 100, 200, 300 become 1000 - 2 * value = 800, 600, 400; a window of 600.5 and 201 shows 500 to 700.
     ds = film(row(100, 200, 300), RescaleSlope=-2, RescaleIntercept=1000, WindowCenter=600.5, WindowWidth=201)
     assert shown(ds) == [1, 0.5, 0]
 

@@ -21,8 +21,18 @@ def built(tmp_path_factory):
     labels = write_films(folder / "dicom", Scanner(), {"normal": 24, "covid-19": 16}, seed=1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FEDPDC_HOME", str(folder / "home"))
-        return build_reference(folder / "dicom", folder / "set", provenance="phantoms", licence="Apache-2.0", version="1",
-                               per_class=None, labels=read_labels(labels), labels_file=labels, size=64, processes=2)
+        return build_reference(
+            folder / "dicom",
+            folder / "set",
+            provenance="phantoms",
+            licence="Apache-2.0",
+            version="1",
+            per_class=None,
+            labels=read_labels(labels),
+            labels_file=labels,
+            size=64,
+            processes=2,
+        )
 
 
 def test_a_built_set_is_balanced_disjoint_and_says_where_it_came_from(built):
@@ -64,8 +74,13 @@ def test_interval_of_an_accuracy_is_wilsons(built):
 def manifest(labels):
     rng = np.random.default_rng(0)
     films = rng.integers(0, 256, (len(labels), 1, 32, 32), dtype=np.uint8)
-    return pd.DataFrame({"label": labels, "patient": [f"p{i}" for i in range(len(labels))],
-                         "perceptual_hash": [perceptual_hash(film) for film in films]})
+    return pd.DataFrame(
+        {
+            "label": labels,
+            "patient": [f"p{i}" for i in range(len(labels))],
+            "perceptual_hash": [perceptual_hash(film) for film in films],
+        }
+    )
 
 
 def test_every_split_takes_as_many_films_as_its_rarest_class_has():

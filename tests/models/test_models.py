@@ -26,9 +26,15 @@ def test_group_normalisation_leaves_no_batch_statistics():
 def test_the_papers_cnn_has_its_layers_and_pools_like_anyone_would():
     model = build_model("cnn", 3, 32, 10, seed=0)
     shapes = {name: tuple(value.shape) for name, value in model.state_dict().items() if name.endswith("weight")}
-    assert shapes == {"encoder.conv1.weight": (6, 3, 5, 5), "encoder.conv2.weight": (16, 6, 5, 5),
-                      "encoder.fc1.weight": (120, 400), "encoder.fc2.weight": (84, 120), "project.0.weight": (84, 84),
-                      "project.2.weight": (256, 84), "classify.weight": (10, 256)}
+    assert shapes == {
+        "encoder.conv1.weight": (6, 3, 5, 5),
+        "encoder.conv2.weight": (16, 6, 5, 5),
+        "encoder.fc1.weight": (120, 400),
+        "encoder.fc2.weight": (84, 120),
+        "project.0.weight": (84, 84),
+        "project.2.weight": (256, 84),
+        "classify.weight": (10, 256),
+    }
     x, e = torch.randn(4, 3, 32, 32, generator=torch.Generator().manual_seed(1)), model.encoder
     as_printed = F.max_pool2d(F.relu(e.conv2(F.max_pool2d(F.relu(e.conv1(x)), 2))), 2)
     as_printed = F.relu(e.fc2(F.relu(e.fc1(as_printed.flatten(1)))))
