@@ -28,9 +28,7 @@ $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@ $(VENV)/.installed
 
 demo: install
-	$(BIN)/fedpdc benchmark run digits --method fedavg --overwrite
-	$(BIN)/fedpdc benchmark run digits --method fedpdc --overwrite
-	$(BIN)/fedpdc benchmark table
+	$(BIN)/fedpdc simulate --compare solo,fedavg --overwrite
 
 lint: install-dev
 	$(BIN)/ruff check .

@@ -24,6 +24,7 @@ app = typer.Typer(
 )
 app.command()(simulation.simulate)
 app.command()(imaging.ingest)
+app.command()(simulation.deal)
 benchmark.app.command("ingest-speed")(imaging.ingest_speed)
 app.add_typer(simulation.reference_app, name="reference")
 app.add_typer(benchmark.app, name="benchmark")

@@ -6,7 +6,7 @@ SITE = HospitalSite(
     name="eastgate-chest-clinic",
     title="Eastgate Chest Clinic",
     films=Phantoms(
-        case_mix={"normal": 36, "pneumonia": 14, "covid-19": 3, "tuberculosis": 120},
+        case_mix={"normal": 40, "pneumonia": 20, "covid-19": 4, "tuberculosis": 140},
         scanner=Scanner(
             model="eastgate CR",
             modality="CR",
@@ -17,5 +17,5 @@ SITE = HospitalSite(
             compressed=True,
         ),
     ),
-    settings=LocalSettings(epochs=2, batch_size=16, learning_rate=0.03),
+    settings=LocalSettings(epochs=1, batch_size=16, learning_rate=0.03),
 )

@@ -22,5 +22,5 @@ SITE = HospitalSite(
         ),
         ages={"20-39": 0.2, "40-59": 0.3, "60-79": 0.4, "80+": 0.1},
     ),
-    settings=LocalSettings(epochs=3, batch_size=8, learning_rate=0.03),
+    settings=LocalSettings(epochs=2, batch_size=8, learning_rate=0.03),
 )

@@ -6,7 +6,7 @@ SITE = HospitalSite(
     name="lakeside-covid-centre",
     title="Lakeside COVID-19 Centre",
     films=Phantoms(
-        case_mix={"normal": 12, "pneumonia": 8, "covid-19": 160, "tuberculosis": 1},
+        case_mix={"normal": 16, "pneumonia": 10, "covid-19": 180, "tuberculosis": 2},
         scanner=Scanner(
             model="lakeside mobile CR",
             modality="CR",
@@ -18,5 +18,5 @@ SITE = HospitalSite(
             marker="L",
         ),
     ),
-    settings=LocalSettings(epochs=2, batch_size=16, learning_rate=0.03),
+    settings=LocalSettings(epochs=1, batch_size=16, learning_rate=0.03),
 )

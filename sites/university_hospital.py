@@ -6,10 +6,10 @@ SITE = HospitalSite(
     name="university-hospital",
     title="University Hospital",
     films=Phantoms(
-        case_mix={"normal": 60, "pneumonia": 50, "covid-19": 40, "tuberculosis": 20},
+        case_mix={"normal": 90, "pneumonia": 80, "covid-19": 60, "tuberculosis": 40},
         scanner=Scanner(
             model="university DX", modality="DX", bits=16, noise=0.01, rescale=(0.5, -100.0), ap_share=0.25
         ),
     ),
-    settings=LocalSettings(epochs=2, batch_size=16, learning_rate=0.03),
+    settings=LocalSettings(epochs=1, batch_size=16, learning_rate=0.03),
 )

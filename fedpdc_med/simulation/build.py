@@ -34,14 +34,13 @@ def build(
     held: dict[str, SiteFilms] = {}
     reported = {"holdout": reference_set(collected, "holdout"), "weighting": reference_set(collected, "weighting")}
     for site in sites:
-        store = known_classes(site.name, collected.stores[site.name], classes)
+        store = collected.stores[site.name]
         check_overlap(site.name, store.manifest, reference.store.manifest)
         if not site.takes_part:
-            every = np.arange(len(store.manifest))
+            every = rows_of(site.name, store, None, classes)
             reported[f"external:{site.name}"] = evaluation_set(store, every, "external", site.name, classes)
             continue
-        split = store.manifest["split"].to_numpy()
-        train, test = np.flatnonzero(split == "train"), np.flatnonzero(split == "test")
+        train, test = (rows_of(site.name, store, split, classes) for split in ("train", "test"))
         held[site.name] = SiteFilms(len(pools), None, len(train), site.settings, PREPARATION)
         pools.append(films_of(store, train, classes))
         if len(test):
@@ -74,14 +73,16 @@ def check_sizes(collected: Collected) -> None:
             )
 
 
-def known_classes(name: str, store: FilmStore, classes: tuple[str, ...]) -> FilmStore:
-    unknown = sorted(set(store.manifest["label"]) - set(classes))
-    if unknown:
+def rows_of(name: str, store: FilmStore, split: str | None, classes: tuple[str, ...]) -> np.ndarray:
+    """The rows of a split (None: all) whose class the reference knows; other films cannot be scored and stay out."""
+    labels, splits = store.manifest["label"], store.manifest["split"]
+    known = labels.isin(classes).to_numpy()
+    if not known.any():
         raise UserError(
-            f"site {name!r} has films labelled {unknown[0]!r}, a class that the reference set does not have "
-            f"({', '.join(classes)}); leave them out at ingest, or add the class to the reference"
+            f"site {name!r} has no film of a class that the reference set knows ({', '.join(classes)}); "
+            "check its labels, or build the reference with its classes"
         )
-    return store
+    return np.flatnonzero(known & (splits == split).to_numpy() if split else known)
 
 
 def films_of(store: FilmStore, rows: np.ndarray, classes: tuple[str, ...]) -> Films:

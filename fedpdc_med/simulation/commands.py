@@ -37,12 +37,12 @@ def simulate(
             help=("A setting of the method, for instance correction=reference, strength=1. May be repeated."),
         ),
     ] = None,
-    rounds: Annotated[int, typer.Option(min=1, help="Rounds of training.")] = 12,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds of training.")] = 20,
     tau: Annotated[float, typer.Option(help="Share of the sites sampled in a round.")] = 1.0,
     model: Annotated[
         str, typer.Option(help="densenet-small, densenet121, resnet18, resnet50 or cnn.")
     ] = "densenet-small",
-    norm: Annotated[str, typer.Option(help="group or batch normalisation.")] = "group",
+    norm: Annotated[str, typer.Option(help="batch or group normalisation.")] = "batch",
     seed: Annotated[int, typer.Option(help="Fixes every draw; phantom films are drawn anew for each seed.")] = 0,
     reference: Annotated[
         Path | None,
@@ -62,7 +62,7 @@ def simulate(
 
       fedpdc simulate
 
-      fedpdc simulate --method fedpdc --set correction=reference --compare solo,fedavg --rounds 12
+      fedpdc simulate --method fedpdc --set correction=reference --compare solo,fedavg
     """
     from fedpdc_med.algorithms import make_method
     from fedpdc_med.imaging.hospital import default_folder, load_sites
@@ -94,6 +94,38 @@ def simulate(
                 fixed, made[name], sites, hospitals, collected, reference, folder, overwrite, workers
             )
     print_result(runs, method)
+
+
+def deal(
+    site: Annotated[str, typer.Argument(help="A site whose film store is dealt out.")],
+    sites: Annotated[int, typer.Option(min=2, help="How many simulated hospitals to make of it.")] = 5,
+    rule: Annotated[
+        str, typer.Option(help="dirichlet, iid, quantity or labels-K, as in the benchmarks.")
+    ] = "dirichlet",
+    beta: Annotated[float, typer.Option(help="Skew of the Dirichlet rule; smaller is more skewed.")] = 0.3,
+    seed: Annotated[int, typer.Option(help="Draws who gets what.")] = 0,
+    out: Annotated[Path, typer.Option(help="Folder that gets a module for each, for simulate --sites.")] = Path(
+        "hospitals"
+    ),
+) -> None:
+    """Deal one film store out to several simulated hospitals with skewed classes, patient by patient.
+
+    Example: fedpdc deal darkcovidnet --sites 3 --beta 0.3 --out hospitals
+    """
+    from fedpdc_med.home import site_store
+    from fedpdc_med.imaging.store import read_store
+    from fedpdc_med.simulation.deal import deal as deal_out
+
+    dealt = deal_out(read_store(site_store(site)), sites, rule, beta, out, seed)
+    classes = sorted({label for films in dealt.values() for label in films["label"]})
+    shown = table(f"{site}, dealt to {sites} hospitals")
+    for column in ("site", *classes, "films", "patients"):
+        shown.add_column(column, justify="left" if column == "site" else "right")
+    for name, films in dealt.items():
+        counts = [str(int((films["label"] == label).sum())) for label in classes]
+        shown.add_row(name, *counts, str(len(films)), str(films["patient"].nunique()))
+    console.print(shown)
+    console.print(f"Next: fedpdc simulate --sites {out}")
 
 
 def parse(pairs: list[str], method: str) -> dict[str, str]:

@@ -22,10 +22,10 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    rounds: int = Field(default=12, ge=1)
+    rounds: int = Field(default=20, ge=1)
     tau: float = Field(default=1.0, gt=0, le=1)
     model: str = "densenet-small"
-    norm: Literal["batch", "group"] = "group"
+    norm: Literal["batch", "group"] = "batch"
     seed: int = 0
 
 
@@ -100,6 +100,7 @@ def config_of(
             "title": site.title,
             "takes_part": site.takes_part,
             "films": len(store.manifest),
+            "films_of_other_classes": int((~store.manifest["label"].isin(federation.classes)).sum()),
             "patients": int(store.manifest["patient"].nunique()),
             "training_films": training,
             "settings": site.settings.model_dump(),

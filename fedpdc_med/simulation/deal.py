@@ -1,0 +1,48 @@
+"""Deal one film store out to several simulated hospitals, patient by patient, with skewed classes."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from fedpdc_med.errors import UserError
+from fedpdc_med.experiments.partition import partition
+from fedpdc_med.home import checked_name, site_store
+from fedpdc_med.imaging.duplicates import groups
+from fedpdc_med.imaging.splits import TRAIN_TEST, split_by_group
+from fedpdc_med.imaging.store import FilmStore, write_store
+
+MODULE = '''"""{films} films dealt from {origin} (rule {rule}, seed {seed})."""
+
+from fedpdc_med.imaging.hospital import HospitalSite, LocalSettings
+
+SITE = HospitalSite(
+    name="{name}",
+    films="{name}",  # its film store
+    settings=LocalSettings(epochs=1, batch_size=16, learning_rate=0.03),
+)
+'''
+
+
+def deal(store: FilmStore, sites: int, rule: str, beta: float, folder: Path, seed: int) -> dict[str, pd.DataFrame]:
+    """A film store and a module in `folder` for each new site; near-duplicates and patients stay together."""
+    manifest, origin = store.manifest, str(store.info["site"])
+    grouped = groups(list(manifest["patient"]), list(manifest["perceptual_hash"]))
+    labels = pd.Series(pd.factorize(manifest["label"])[0]).groupby(grouped).agg(lambda found: found.mode().iloc[0])
+    parts = partition(rule, labels.to_numpy(), sites, np.random.default_rng(seed), beta=beta, least=4)
+    folder.mkdir(parents=True, exist_ok=True)
+    dealt = {}
+    for number, part in enumerate(parts, start=1):
+        name = checked_name(f"{origin}-{number}")
+        if (folder / f"{name}.py").exists():
+            raise UserError(f"{name}.py is already in the folder; choose another --out")
+        rows = np.flatnonzero(np.isin(grouped, labels.index.to_numpy()[part]))
+        mine = manifest.iloc[rows].reset_index(drop=True)
+        mine["split"] = split_by_group(list(mine["label"]), grouped[rows], TRAIN_TEST, seed)
+        films = (store.films[row] for row in rows)
+        size, processing = store.info["size"], store.info["processing"]
+        write_store(site_store(name), films, mine, site=name, size=size, processing=processing)
+        text = MODULE.format(films=len(mine), origin=origin, rule=rule, seed=seed, name=name)
+        (folder / f"{name}.py").write_text(text)
+        dealt[name] = mine
+    return dealt

@@ -1,0 +1,56 @@
+"""Dealing one film store out to simulated hospitals."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedpdc_med.errors import UserError
+from fedpdc_med.home import site_store
+from fedpdc_med.imaging.duplicates import perceptual_hash
+from fedpdc_med.imaging.hospital import load_sites
+from fedpdc_med.imaging.store import COLUMNS, pixel_hash, read_store, write_store
+from fedpdc_med.simulation.deal import deal
+
+
+@pytest.fixture
+def store(tmp_path, monkeypatch):
+    """90 films of 45 patients, two each, in three classes."""
+    monkeypatch.setenv("FEDPDC_HOME", str(tmp_path / "home"))
+    rng = np.random.default_rng(0)
+    films = rng.integers(0, 256, (90, 1, 32, 32), dtype=np.uint8)
+    manifest = pd.DataFrame({column: [""] * 90 for column in COLUMNS}).assign(
+        film=[f"f{i}" for i in range(90)],
+        patient=[f"p{i // 2}" for i in range(90)],
+        label=np.repeat(["normal", "pneumonia", "covid-19"], 30),
+        split="train",
+        pixel_hash=[pixel_hash(film) for film in films],
+        perceptual_hash=[perceptual_hash(film) for film in films],
+    )
+    write_store(site_store("all"), films, manifest, site="all", size=32, processing={})
+    return read_store(site_store("all"))
+
+
+def test_every_film_goes_to_one_site_and_patients_stay_together(store, tmp_path):
+    dealt = deal(store, 3, "dirichlet", 0.3, tmp_path / "hospitals", seed=1)
+    together = pd.concat(dealt.values())
+    assert sorted(together["film"]) == sorted(store.manifest["film"])
+    owners = pd.concat([films.assign(owner=name) for name, films in dealt.items()]).groupby("patient")["owner"]
+    assert owners.nunique().max() == 1
+    shares = pd.DataFrame({name: films["label"].value_counts(normalize=True) for name, films in dealt.items()})
+    assert shares.max().max() > 0.6  # skewed
+
+
+def test_the_new_sites_can_be_simulated_and_their_pixels_are_the_old_ones(store, tmp_path):
+    deal(store, 2, "iid", 0.3, tmp_path / "hospitals", seed=0)
+    sites = load_sites(tmp_path / "hospitals")
+    assert [site.name for site in sites] == ["all-1", "all-2"]
+    made = read_store(site_store("all-1"))
+    assert [pixel_hash(film) for film in made.films] == list(made.manifest["pixel_hash"])
+    assert set(made.manifest["split"]) == {"train", "test"}
+    assert made.manifest.groupby("patient")["split"].nunique().max() == 1
+
+
+def test_a_folder_that_has_such_a_module_is_not_overwritten(store, tmp_path):
+    deal(store, 2, "iid", 0.3, tmp_path / "hospitals", seed=0)
+    with pytest.raises(UserError, match="already in the folder"):
+        deal(store, 2, "iid", 0.3, tmp_path / "hospitals", seed=0)

@@ -1,0 +1,175 @@
+"""`fedpdc simulate` over a few tiny phantom hospitals: real DICOM files, ingest, training, tables, run directories."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pandas as pd
+import pytest
+
+from fedpdc_med.imaging.phantom import FAMILY_NAMES
+from fedpdc_med.runs import Run
+
+SITE = """from fedpdc_med.imaging.hospital import HospitalSite, LocalSettings, Phantoms
+SITE = HospitalSite(name="{name}", films=Phantoms(case_mix={mix}), takes_part={takes_part},
+                    settings=LocalSettings(epochs=1, batch_size=8))
+"""
+MIXES = {
+    "north": {"normal": 12, "pneumonia": 8, "covid-19": 1, "tuberculosis": 2},
+    "south": {"normal": 4, "pneumonia": 2, "covid-19": 14, "tuberculosis": 2},
+    "outside": {"normal": 3, "pneumonia": 3, "covid-19": 3, "tuberculosis": 3},
+}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("simulation")
+    (folder / "hospitals").mkdir()
+    for name, mix in MIXES.items():
+        text = SITE.format(name=name, mix=mix, takes_part=name != "outside")
+        (folder / "hospitals" / f"{name}.py").write_text(text)
+    return folder
+
+
+def environment(folder):
+    return {**os.environ, "FEDPDC_HOME": str(folder / "home"), "COLUMNS": "80"}
+
+
+def command(*arguments):
+    return [sys.executable, "-m", "fedpdc_med.cli", "simulate", "--sites", "hospitals", "--rounds", "2", *arguments]
+
+
+def simulate(folder, *arguments):
+    return subprocess.run(
+        command(*arguments), cwd=folder, env=environment(folder), capture_output=True, text=True, timeout=600
+    )
+
+
+@pytest.fixture(scope="module")
+def simulated(place):
+    done = simulate(place, "--compare", "solo,fedavg", "--out", "run")
+    assert done.returncode == 0, done.stderr
+    return place, done.stdout
+
+
+def test_it_ends_with_recall_by_class_and_what_each_site_gained(simulated):
+    _, shown = simulated
+    for word in ("covid-19", "tuberculosis", "fedpdc", "solo", "fedavg", "mean of classes", "north", "south", "weight"):
+        assert word in shown
+    assert "External site outside" in shown
+    assert "not a medical device" in shown
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_every_method_leaves_a_run_on_the_same_films(simulated):
+    folder, _ = simulated
+    runs = {name: Run.open(folder / name) for name in ("run", "run-solo", "run-fedavg")}
+    frames = {name: run.predictions() for name, run in runs.items()}
+    assert set(frames["run-solo"]["model"]) == {"north", "south"}
+    assert set(frames["run"]["split"]) == {"holdout", "weighting", "local", "external"}
+    holdout = [tuple(frame[frame["split"] == "holdout"].drop_duplicates("film")["film"]) for frame in frames.values()]
+    assert holdout[0] and holdout[0] == holdout[1] == holdout[2]
+    config = runs["run"].config
+    assert config["sites"]["outside"]["takes_part"] is False
+    assert config["sites"]["north"]["training_films"]["normal"] in range(8, 13)
+    assert "north" in runs["run"].rounds()[0]["sites"] and "outside" not in runs["run"].rounds()[0]["sites"]
+
+
+def test_no_run_or_store_holds_a_name_a_path_or_a_date(simulated):
+    folder, _ = simulated
+    written = [file for file in (*folder.glob("run*/**/*"), *folder.glob("home/**/store/*")) if file.is_file()]
+    assert len(written) > 20
+    for file in written:
+        content = file.read_bytes()
+        assert str(folder).encode() not in content, file.name
+        assert not [name for name in FAMILY_NAMES if f"{name}^".encode() in content], file.name
+        assert b"PatientName" not in content, file.name
+
+
+def test_films_of_training_holdout_and_external_sites_share_no_patient(simulated):
+    folder, _ = simulated
+    frame = Run.open(folder / "run").predictions()
+    assert frame.groupby("patient")["split"].nunique().max() == 1
+
+
+def test_a_killed_simulation_resumes_to_the_same_model(simulated):
+    folder, _ = simulated
+    process = subprocess.Popen(
+        command("--out", "killed"), cwd=folder, env=environment(folder), stderr=subprocess.DEVNULL
+    )
+    deadline = time.monotonic() + 120
+    while not Run(folder / "killed").rounds() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    again = [sys.executable, "-m", "fedpdc_med.cli", "resume", "killed"]
+    done = subprocess.run(again, cwd=folder, env=environment(folder), capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    killed, whole = (folder / name / "model.safetensors" for name in ("killed", "run"))
+    assert killed.read_bytes() == whole.read_bytes()
+    assert "mean of classes" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--out", "run"], "already holds a run"),
+        (["--out", "x", "--method", "magic"], "there is no method 'magic'"),
+        (["--out", "x", "--set", "strength=much"], "setting 'strength'"),
+        (["--out", "x", "--set", "colour=red"], "write KEY=VALUE with a setting of 'fedpdc'"),
+        (["--out", "x", "--tau", "0"], "--tau 0.0"),
+        (["--out", "x", "--model", "vgg"], "there is no model 'vgg'"),
+        (["--out", "x", "--reference", "nowhere"], "fedpdc reference build"),
+    ],
+)
+def test_a_users_mistake_is_one_line_and_exit_code_2(simulated, arguments, says):
+    folder, _ = simulated
+    done = simulate(folder, *arguments)
+    assert done.returncode == 2, done.stderr
+    assert says in done.stderr and "Traceback" not in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_a_site_that_holds_films_of_the_reference_is_refused(simulated):
+    """The reference's own films as a hospital: the mistake that inflates a score."""
+    folder, _ = simulated
+    (folder / "cheat").mkdir(exist_ok=True)
+    store = folder / "home" / "phantoms" / "seed0" / "reference" / "store"
+    text = f'from fedpdc_med.imaging.hospital import HospitalSite\nSITE = HospitalSite(name="cheat", films="{store}")\n'
+    (folder / "cheat" / "cheat.py").write_text(text)
+    arguments = ["--sites", "cheat", "--reference", str(store), "--out", "x"]
+    done = subprocess.run(
+        [sys.executable, "-m", "fedpdc_med.cli", "simulate", *arguments],
+        cwd=folder,
+        env=environment(folder),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 2
+    assert "are also in the reference set" in done.stderr
+
+
+def test_the_default_reference_can_be_built_and_checked(simulated):
+    folder, _ = simulated
+
+    def reference(*arguments):
+        return subprocess.run(
+            [sys.executable, "-m", "fedpdc_med.cli", "reference", *arguments],
+            cwd=folder,
+            env=environment(folder),
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+
+    built = reference("build")
+    assert built.returncode == 0, built.stderr
+    assert reference("build").returncode == 2  # it is there already
+    checked = reference("check")
+    assert checked.returncode == 0, checked.stdout
+    assert "cannot be told apart" in " ".join(checked.stdout.split())
+    manifest = pd.read_csv(folder / "home" / "reference" / "manifest.csv")
+    assert set(manifest["split"]) == {"correction", "weighting", "holdout"}

@@ -1,0 +1,21 @@
+"""What must travel with a wheel."""
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def test_a_wheel_carries_hospitals_reference_recipe_and_experiments(tmp_path):
+    command = [sys.executable, "-m", "pip", "wheel", str(ROOT), "--no-deps", "--quiet", "--wheel-dir", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    (wheel,) = tmp_path.glob("*.whl")
+    inside = zipfile.ZipFile(wheel).namelist()
+    shared = {name.split("/share/fedpdc_med/")[1] for name in inside if "/share/fedpdc_med/" in name}
+    assert {f"sites/{file.name}" for file in (ROOT / "sites").glob("*.py")} <= shared
+    assert "public_reference/reference.toml" in shared
+    assert "fedpdc_med/experiments/catalogue/digits.toml" in inside
+    assert not [name for name in inside if name.startswith("tests")]
