@@ -25,6 +25,7 @@ app = typer.Typer(
 app.command()(simulation.simulate)
 app.command()(imaging.ingest)
 app.command()(simulation.deal)
+app.command()(simulation.compare)
 benchmark.app.command("ingest-speed")(imaging.ingest_speed)
 app.add_typer(simulation.reference_app, name="reference")
 app.add_typer(benchmark.app, name="benchmark")

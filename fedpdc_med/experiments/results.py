@@ -38,10 +38,11 @@ def result_of(run: Run) -> dict[str, Any]:
 
 
 def described(method: dict[str, Any]) -> str:
-    """The method's name with every setting that is not its default, as in `fedpdc correction=reference`."""
+    """The method's name with every setting that is not its default, as in `fedpdc reference strength=1`."""
     fields = method_class(method["name"]).model_fields
-    changed = [f"{key}={value}" for key, value in method.items() if key != "name" and value != fields[key].default]
-    return " ".join([method["name"], *changed])
+    changed = [(key, value) for key, value in method.items() if key != "name" and value != fields[key].default]
+    shown = [value if isinstance(value, str) else f"{key}={value:g}" for key, value in changed]
+    return " ".join([method["name"], *shown])
 
 
 def less_than_paper(experiment: Experiment, method: str) -> str:

@@ -75,9 +75,14 @@ def federation_rate(coordinator: Coordinator, experiment: Experiment) -> float:
     started = time.perf_counter()
     record = coordinator.run_round()
     seconds = time.perf_counter() - started
-    batch = experiment.batch_size
-    trained = sum(site["films"] // batch * batch for site in record["sites"].values()) * experiment.epochs
-    return trained / seconds
+    return images_trained(record, experiment) / seconds
+
+
+def images_trained(record: dict[str, Any], experiment: Experiment) -> int:
+    """What the sites of a round went through: whole batches, or the one partial batch of a small site."""
+    size = experiment.batch_size
+    films = [site["films"] for site in record["sites"].values() if site["status"] == "ok"]
+    return sum(count // size * size or count for count in films) * experiment.epochs
 
 
 class PlainCNN(nn.Module):
@@ -204,13 +209,16 @@ def _probe(sites: int, workers: int, rounds: int = 3) -> dict[str, Any]:
         coordinator = Coordinator(federation, engine, Run.create(Path(folder) / "run", {}))
         engine.predict(coordinator.run.checkpoint_file, "weighting")()
         records = [coordinator.run_round() for _ in range(rounds)]
-        last = {name: site for name, site in records[-1]["sites"].items() if site["status"] == "ok"}
-        trained = sum(site["films"] // 64 * 64 for site in last.values()) * experiment.epochs
     engine.close()
     largest_worker = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss + workers * largest_worker
     seconds = float(np.median([record["seconds"] for record in records]))
-    return {"sites": sites, "images": trained, "seconds": seconds, "peak_megabytes": peak / 1024}
+    return {
+        "sites": sites,
+        "images": images_trained(records[-1], experiment),
+        "seconds": seconds,
+        "peak_megabytes": peak / 1024,
+    }
 
 
 if __name__ == "__main__":

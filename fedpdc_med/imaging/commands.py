@@ -150,6 +150,11 @@ def _print_summary(result: IngestResult, site: str) -> None:
         classes = ", ".join(f"{count} {label}" for label, count in Counter(counts["classes"]).items() if count)
         splits = ", ".join(f"{count} {split}" for split, count in counts["splits"].items())
         console.print(f"{counts['films']} films of {counts['patients']} patients: {classes}; {splits}")
+    if result.replaced:
+        console.print(
+            f"[yellow]{result.replaced} worker processes died or took longer than --seconds and were replaced[/]; "
+            "films that failed twice are in the table above"
+        )
     if result.films < len(result.report):
         console.print(
             "ingest_report.csv in the site's film store numbers the files as this list does: "

@@ -27,12 +27,17 @@ from fedpdc_med.progress import progress
 
 @dataclass(frozen=True)
 class IngestResult:
-    """What became of every file; `seconds` counts from the moment the worker processes were ready."""
+    """What became of every file; `seconds` counts from the moment the worker processes were ready.
+
+    `replaced` counts worker processes that died or hung: a film may have been saved by a second try, and nobody should
+    have to guess.
+    """
 
     store: Path
     films: int
     report: list[tuple[int, str, str, str]]
     seconds: float
+    replaced: int = 0
 
     @property
     def verdicts(self) -> Counter[tuple[str, str]]:
@@ -71,6 +76,8 @@ def ingest(
         raise UserError(f"--views {', '.join(sorted(unknown))} unknown; choose from {', '.join(VIEWS)}")
     if write_dicom and write_dicom.resolve().is_relative_to(source.resolve()):
         raise UserError("--write-dicom: the folder lies inside SOURCE, where the next ingest would read it again")
+    if write_dicom and any(record.source != "dicom" for record in records.values()):
+        raise UserError("--write-dicom: this collection holds pictures, not DICOM files; leave the option out")
     settings = Settings(
         labels or Labels({}), site_key(key_file(site)), size, fit, equalise, views, body_parts, write_dicom, provenance
     )
@@ -79,7 +86,7 @@ def ingest(
     if not replace and (folder / "store.json").is_file():
         return _finished(folder, fingerprint)
     with Journal(folder / ".ingest", fingerprint, size) as journal:
-        began = _examine_all(records, journal, settings, processes or len(os.sched_getaffinity(0)), seconds)
+        began, replaced = _examine_all(records, journal, settings, processes or len(os.sched_getaffinity(0)), seconds)
         outcomes = settle(journal.outcomes, read_store(without).manifest if without else None)
         if write_dicom:
             _remove_unaccepted(write_dicom, journal.outcomes, outcomes)
@@ -90,6 +97,7 @@ def ingest(
         sum(o.verdict == Verdict.ACCEPTED for o in outcomes.values()),
         _report(outcomes),
         time.perf_counter() - began,
+        replaced,
     )
 
 
@@ -122,11 +130,11 @@ def _finished(folder: Path, fingerprint: str) -> IngestResult:
 
 def _examine_all(
     records: dict[int, FilmRecord], journal: Journal, settings: Settings, processes: int, seconds: float
-) -> float:
-    """Fill the journal; returns when the workers were ready."""
+) -> tuple[float, int]:
+    """Fill the journal; returns when the workers were ready, and how many of them had to be replaced."""
     todo = [place for place in records if place not in journal.outcomes]
     if not todo:
-        return time.perf_counter()
+        return time.perf_counter(), 0
     tasks = [records[place] for place in todo]
     accepted = sum(outcome.verdict == Verdict.ACCEPTED for outcome in journal.outcomes.values())
     workers: Workers[FilmRecord, Outcome] = Workers(
@@ -145,7 +153,7 @@ def _examine_all(
             raise WorkFailed(
                 f"stopped after {len(journal.outcomes)} of {len(records)} files; run the same command again to continue"
             ) from None
-    return began
+    return began, workers.replaced
 
 
 def _start(settings: Settings) -> Callable[[FilmRecord], Outcome]:

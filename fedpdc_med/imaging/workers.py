@@ -55,6 +55,7 @@ class Workers(Generic[T, R]):
         self._context.set_forkserver_preload(["__main__", *preload])
         self._start, self._arguments, self._seconds = start, arguments, seconds
         self._workers: list[_Worker] = []
+        self.replaced = 0
         for _ in range(processes):
             self._workers.append(self._new())
         for worker in self._workers:
@@ -114,6 +115,7 @@ class Workers(Generic[T, R]):
         batch = worker.queue.popleft()
         waiting.extendleft(reversed(worker.queue))
         self._workers.remove(worker)
+        self.replaced += 1
         replacement = self._new()
         self._workers.append(replacement)
         self._await_ready(replacement)

@@ -120,12 +120,50 @@ def deal(
     classes = sorted({label for films in dealt.values() for label in films["label"]})
     shown = table(f"{site}, dealt to {sites} hospitals")
     for column in ("site", *classes, "films", "patients"):
-        shown.add_column(column, justify="left" if column == "site" else "right")
+        shown.add_column(column, justify="left" if column == "site" else "right", no_wrap=column == "site")
     for name, films in dealt.items():
         counts = [str(int((films["label"] == label).sum())) for label in classes]
         shown.add_row(name, *counts, str(len(films)), str(films["patient"].nunique()))
     console.print(shown)
     console.print(f"Next: fedpdc simulate --sites {out}")
+
+
+def compare(
+    runs: Annotated[list[Path], typer.Argument(help="Runs of fedpdc simulate, of several methods and seeds.")],
+    split: Annotated[str, typer.Option(help="Films to compare on: holdout, external or local.")] = "holdout",
+    baseline: Annotated[str, typer.Option(help="The method that differences are taken to.")] = "fedavg",
+    markdown: Annotated[Path | None, typer.Option(help="Also write the tables to this Markdown file.")] = None,
+) -> None:
+    """Show finished simulations side by side: mean and spread over seeds, and what differs beyond chance.
+
+    Example: fedpdc compare fedpdc-data/runs/simulate-*
+    """
+    from fedpdc_med.runs import Run
+    from fedpdc_med.simulation.compare import differences, found_in, site_table, summary
+
+    found = [found_in(Run.open(folder), split) for folder in runs]
+    tables = {
+        f"Recall on the {split} films, mean ± standard deviation over seeds; `rarest`: each site's rarest class": summary(
+            found
+        ),
+        f"Difference to {baseline}, seed by seed": differences(found, baseline),
+        "Recall of each site's rarest class": site_table(found),
+    }
+    for title, frame in tables.items():
+        shown = table(title)
+        for column in frame.columns:
+            shown.add_column(str(column), overflow="fold")
+        for row in frame.itertuples(index=False):
+            shown.add_row(*map(str, row))
+        console.print(shown)
+    if markdown:
+        markdown.write_text("\n".join(f"{title}:\n\n{as_markdown(frame)}\n" for title, frame in tables.items()))
+    console.print(RESEARCH_USE_ONLY)
+
+
+def as_markdown(frame: "pd.DataFrame") -> str:
+    lines = ["| " + " | ".join(map(str, frame.columns)) + " |", "|" + " --- |" * len(frame.columns)]
+    return "\n".join([*lines, *("| " + " | ".join(map(str, row)) + " |" for row in frame.itertuples(index=False))])
 
 
 def parse(pairs: list[str], method: str) -> dict[str, str]:
@@ -222,19 +260,19 @@ def table(title: str) -> Table:
 
 def print_sites(gains: "pd.DataFrame") -> None:
     alone = gains["own"].notna().any()
-    shown = table(
-        "Each site, its weight in the last round, and recall on the holdout films"
-        + (": its own model > the federated one" if alone else "")
-    )
-    for column in ("site (films)", "weight", "its rarest class (films)", "of that class", "mean of classes"):
-        shown.add_column(column, justify="left" if "films" in column else "right")
+    how = ": by its own model > by the federated one" if alone else ""
+    shown = table(f"Each site: weight in the last round, and recall on the holdout films{how}")
+    for column in ("site", "weight", "rarest class (films)", "of that class", "mean recall"):
+        shown.add_column(
+            column, justify="left" if column in ("site", "rarest class (films)") else "right", no_wrap=True
+        )
     for row in gains.to_dict("records"):
         weight = f"{row['weight']:.2f}" if row["status"] == "ok" else row["status"]
         both = [
             (f"{row[own]:.2f} > " if alone else "") + f"{row[federated]:.2f}"
             for own, federated in (("own", "federated"), ("own_macro", "federated_macro"))
         ]
-        shown.add_row(f"{row['site']} ({row['films']})", weight, f"{row['rarest']} ({row['rarest_films']})", *both)
+        shown.add_row(row["site"], weight, f"{row['rarest']} ({row['rarest_films']})", *both)
     console.print(shown)
 
 

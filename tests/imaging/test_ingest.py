@@ -42,6 +42,7 @@ def folder_of(tmp_path, film, count: int, side: int = 64) -> Path:
 
 def test_the_eight_real_dicom_files(shared_data, fedpdc_home):
     result = ingest(shared_data / "dicom", "eight", labels=NORMAL, processes=2)
+    assert result.replaced == 0
     assert verdicts(result) == [
         ("accepted", ""),  # JPEG 2000, 15 bits, MONOCHROME1
         ("accepted", ""),  # the same film in JPEG-LS, near-lossless: not the same pixels, so it stays with its twin
@@ -152,7 +153,7 @@ def test_killed_and_run_again_it_ends_with_the_same_store_and_reads_no_film_twic
         path.write_bytes(b"x" * state.st_size)
         os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
     resumed = ingest(source, "site", labels=NORMAL, processes=2, store=stopped)
-    assert resumed.films == 300
+    assert (resumed.films, resumed.replaced) == (300, 0)
     assert contents(stopped) == contents(whole.store)
     assert not (stopped / ".ingest").exists()
 
@@ -226,7 +227,7 @@ def test_de_identified_dicom_of_duplicates_is_not_left_behind(tmp_path, film, fe
     source = folder_of(tmp_path, film, 3)
     shutil.copy(source / "000.dcm", source / "900.dcm")
     # Another picture that claims to be the first film must not overwrite what was written for it.
-    film(np.full((64, 64), 9, np.uint16) + np.arange(64, dtype=np.uint16), source / "901.dcm",
+    film(np.tile(np.arange(64, dtype=np.uint16) * 1000, (64, 1)), source / "901.dcm",
          SOPInstanceUID=pydicom.dcmread(source / "000.dcm").SOPInstanceUID)
     result = ingest(source, "site", labels=NORMAL, write_dicom=tmp_path / "clean")
     assert [reason for _, reason in verdicts(result)[3:]] == [
@@ -253,6 +254,13 @@ def test_de_identified_films_may_not_go_into_the_source(tmp_path, film, fedpdc_h
     source = folder_of(tmp_path, film, 1)
     with pytest.raises(UserError, match="inside SOURCE"):
         ingest(source, "site", labels=NORMAL, write_dicom=source / "clean")
+
+
+def test_pictures_cannot_be_written_as_de_identified_dicom(tmp_path, fedpdc_home):
+    (tmp_path / "films" / "normal").mkdir(parents=True)
+    Image.fromarray(np.eye(64, dtype=np.uint8)).save(tmp_path / "films" / "normal" / "b.png")
+    with pytest.raises(UserError, match="pictures, not DICOM"):
+        ingest(tmp_path / "films", "site", write_dicom=tmp_path / "clean")
 
 
 def test_two_ingests_of_one_site_at_once_are_refused(tmp_path, film, fedpdc_home):

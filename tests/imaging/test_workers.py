@@ -11,9 +11,11 @@ from fedpdc_med.imaging.workers import Lost, Workers
 ABORT, SLEEP = "__import__('os').abort()", "__import__('time').sleep(60)"
 
 
-def run(tasks: list[str], batches: list[list[int]], processes: int = 2, seconds: float = 30) -> dict:
+def run(tasks: list[str], batches: list[list[int]], processes: int = 2, seconds: float = 30, replaced: int = 0) -> dict:
     with Workers(functools.partial, (eval,), processes, seconds) as workers:
-        return dict(workers.run(tasks, batches))
+        found = dict(workers.run(tasks, batches))
+        assert workers.replaced == replaced
+        return found
 
 
 def test_every_task_is_answered_whatever_the_number_of_processes():
@@ -24,14 +26,14 @@ def test_every_task_is_answered_whatever_the_number_of_processes():
 
 
 def test_a_task_that_kills_its_process_costs_no_other_task():
-    found = run(["1", "2", ABORT, "4", "5", "6"], [[0, 1, 2, 3], [4, 5]])
+    found = run(["1", "2", ABORT, "4", "5", "6"], [[0, 1, 2, 3], [4, 5]], replaced=3)
     assert found.pop(2) == Lost(timed_out=False)
     assert found == {0: 1, 1: 2, 3: 4, 4: 5, 5: 6}
 
 
 def test_a_task_that_hangs_is_given_up_and_no_other_task():
     began = time.monotonic()
-    found = run(["1", SLEEP, "3"], [[0, 1, 2]], seconds=1)
+    found = run(["1", SLEEP, "3"], [[0, 1, 2]], seconds=1, replaced=2)
     assert found == {0: 1, 1: Lost(timed_out=True), 2: 3}
     assert time.monotonic() - began < 20
 
@@ -39,7 +41,7 @@ def test_a_task_that_hangs_is_given_up_and_no_other_task():
 def test_a_task_that_dies_once_is_tried_again(tmp_path):
     mark = tmp_path / "mark"
     once = f"(lambda p: p.exists() or p.touch() or __import__('os').abort())(__import__('pathlib').Path({str(mark)!r}))"
-    assert run([once], [[0]], processes=1) == {0: True}
+    assert run([once], [[0]], processes=1, replaced=1) == {0: True}
 
 
 def test_a_process_that_cannot_start_is_an_error_and_not_a_loop():
