@@ -15,6 +15,7 @@ SITE = HospitalSite(
             exposure=0.05,
             noise=0.02,
             compressed=True,
+            rescale=(0.5, -100.0),
         ),
     ),
     settings=LocalSettings(epochs=1, batch_size=16, learning_rate=0.03),

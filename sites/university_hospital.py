@@ -8,7 +8,7 @@ SITE = HospitalSite(
     films=Phantoms(
         case_mix={"normal": 90, "pneumonia": 80, "covid-19": 60, "tuberculosis": 40},
         scanner=Scanner(
-            model="university DX", modality="DX", bits=16, noise=0.01, rescale=(0.5, -100.0), ap_share=0.25
+            model="university DX", modality="DX", bits=16, noise=0.01, ap_share=0.25
         ),
     ),
     settings=LocalSettings(epochs=1, batch_size=16, learning_rate=0.03),

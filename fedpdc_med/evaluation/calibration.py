@@ -5,8 +5,16 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from fedpdc_med.evaluation.intervals import wilson
-from fedpdc_med.evaluation.predictions import PREFIX, called_class, classes_of, one_model, probabilities, true_class
+from fedpdc_med.evaluation.intervals import share_interval
+from fedpdc_med.evaluation.predictions import (
+    PREFIX,
+    called_class,
+    classes_of,
+    one_model,
+    patients_of,
+    probabilities,
+    true_class,
+)
 
 BINS = 10
 
@@ -25,7 +33,7 @@ class Calibration:
 def reliability(frame: pd.DataFrame, label: str | None = None, bins: int = BINS) -> pd.DataFrame:
     """What was promised against what came true, in bins of equal width; of one class, or of the called class.
 
-    Columns from, to, count, promised, observed, low, high (Wilson); an empty bin has count 0 and NaN.
+    Columns from, to, count, promised, observed, low, high (Wilson, by patient); an empty bin has count 0 and NaN.
     """
     one_model(frame)
     if label is None:
@@ -36,7 +44,8 @@ def reliability(frame: pd.DataFrame, label: str | None = None, bins: int = BINS)
     inside = np.clip(np.searchsorted(edges, promised, side="right") - 1, 0, bins - 1)
     count = np.bincount(inside, minlength=bins)
     true = np.bincount(inside, weights=came_true, minlength=bins)
-    low, high = wilson(true, count)
+    patients = patients_of(frame)
+    bounds = [share_interval(came_true[inside == b], patients[inside == b]) for b in range(bins)]
     with np.errstate(invalid="ignore"):
         mean = np.bincount(inside, weights=promised, minlength=bins) / count
         observed = true / count
@@ -47,8 +56,8 @@ def reliability(frame: pd.DataFrame, label: str | None = None, bins: int = BINS)
             "count": count,
             "promised": mean,
             "observed": observed,
-            "low": low,
-            "high": high,
+            "low": [low for low, _ in bounds],
+            "high": [high for _, high in bounds],
         }
     )
 

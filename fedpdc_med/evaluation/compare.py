@@ -8,7 +8,7 @@ from scipy.stats import binom
 
 from fedpdc_med.errors import UserError
 from fedpdc_med.evaluation.intervals import Z
-from fedpdc_med.evaluation.predictions import called_class, classes_of, one_model, patient_codes
+from fedpdc_med.evaluation.predictions import called_class, classes_of, one_model, patient_codes, true_class
 
 ALL = "all films"
 KEYS = ["split", "site", "film"]
@@ -21,8 +21,8 @@ class Comparison:
     by_class: pd.DataFrame
     overall: pd.DataFrame
     films: int
-    only_first: int
-    only_second: int
+    left_out_of_first: int
+    left_out_of_second: int
     note: str
 
 
@@ -91,9 +91,7 @@ def _pair(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
         names = " and ".join(", ".join(classes_of(frame)) for frame in (first, second))
         raise UserError(f"the runs have different classes ({names}): compare runs of the same task")
     sides = [
-        frame[[*KEYS, "label", "patient"]].assign(
-            right=np.asarray(classes_of(frame), dtype=object)[called_class(frame)] == frame["label"]
-        )
+        frame[[*KEYS, "label", "patient"]].assign(right=called_class(frame) == true_class(frame))
         for frame in (first, second)
     ]
     pairs = sides[0].merge(sides[1].drop(columns="patient"), on=KEYS, suffixes=("_first", "_second"))

@@ -1,15 +1,21 @@
 """Which class is called what: the confusion matrix, its dangerous cells by name, and the films of a cell."""
 
-from itertools import product
-
 import numpy as np
 import pandas as pd
 
-from fedpdc_med.evaluation.intervals import wilson
-from fedpdc_med.evaluation.predictions import called_class, classes_of, one_model, probabilities, spoken, true_class
+from fedpdc_med.evaluation.intervals import share_interval
+from fedpdc_med.evaluation.predictions import (
+    called_class,
+    classes_of,
+    one_model,
+    patients_of,
+    probabilities,
+    spoken,
+    true_class,
+)
 
 NORMAL_NAMES = ("normal", "no_findings", "no findings", "no_finding", "no finding", "healthy")
-MISSED, MIXED_UP, FALSE_ALARM, OTHER = "disease missed", "wrong disease", "false alarm", "wrong class"
+MISSED, MIXED_UP, FALSE_ALARM, OTHER = KINDS = ("disease missed", "wrong disease", "false alarm", "wrong class")
 
 
 def confusion(frame: pd.DataFrame) -> pd.DataFrame:
@@ -30,42 +36,42 @@ def normal_class(classes: list[str]) -> str | None:
     return next((name for name in classes if name.lower() in NORMAL_NAMES), None)
 
 
-def dangerous_cells(counts: pd.DataFrame) -> pd.DataFrame:
+def dangerous_cells(frame: pd.DataFrame) -> pd.DataFrame:
     """Every mistake a class with films can meet: diseases called normal first, then by share of their class.
 
     Columns true, called, name, kind, count, total, share, low, high. Mistakes that never happened stay in the list:
     "0 of 12" is no proof of safety, as its interval says.
     """
-    normal = normal_class(list(counts.index))
-    ranks = [MISSED, MIXED_UP, FALSE_ALARM, OTHER]
-    numbers = counts.to_numpy()
+    one_model(frame)
+    classes, truth, called, patients = classes_of(frame), true_class(frame), called_class(frame), patients_of(frame)
     rows = []
-    for (row, true), (column, called) in product(enumerate(counts.index), enumerate(counts.columns)):
-        count, total = int(numbers[row, column]), int(numbers[row].sum())
-        if true == called or total == 0:
-            continue
-        low, high = wilson(count, total)
-        rows.append(
-            {
-                "true": true,
-                "called": called,
-                "name": f"{spoken(true)} called {spoken(called)}",
-                "kind": _kind(true, called, normal),
-                "count": count,
-                "total": total,
-                "share": count / total,
-                "low": float(low),
-                "high": float(high),
-            }
-        )
-    columns = ["true", "called", "name", "kind", "count", "total", "share", "low", "high"]
-    table = pd.DataFrame(rows, columns=columns)
-    rank = table["kind"].map({kind: i for i, kind in enumerate(ranks)})
-    return (
-        table.assign(rank=rank)
-        .sort_values(["rank", "share"], ascending=[True, False], kind="stable", ignore_index=True)
-        .drop(columns="rank")
-    )
+    for index, name in enumerate(classes):
+        of_class = truth == index
+        if of_class.any():
+            rows += [
+                _cell(name, other, called[of_class] == i, patients[of_class], normal_class(classes))
+                for i, other in enumerate(classes)
+                if i != index
+            ]
+    table = pd.DataFrame(rows, columns=["true", "called", "name", "kind", "count", "total", "share", "low", "high"])
+    rank = table["kind"].map({kind: i for i, kind in enumerate(KINDS)})
+    table = table.assign(rank=rank).sort_values(["rank", "share"], ascending=[True, False], kind="stable")
+    return table.drop(columns="rank").reset_index(drop=True)
+
+
+def _cell(true: str, called: str, hits: np.ndarray, patients: np.ndarray, normal: str | None) -> dict[str, object]:
+    low, high = share_interval(hits, patients)
+    return {
+        "true": true,
+        "called": called,
+        "name": f"{spoken(true)} called {spoken(called)}",
+        "kind": _kind(true, called, normal),
+        "count": int(hits.sum()),
+        "total": len(hits),
+        "share": hits.mean(),
+        "low": low,
+        "high": high,
+    }
 
 
 def _kind(true: str, called: str, normal: str | None) -> str:

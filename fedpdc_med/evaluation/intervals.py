@@ -72,6 +72,13 @@ def effective_total(scores: np.ndarray, patients: np.ndarray, steps: np.ndarray)
     return np.where((rate > 0) & (rate < 1) & (len(starts) > 1), worth, float(len(starts)))
 
 
+def share_interval(hits: np.ndarray, patients: np.ndarray) -> tuple[float, float]:
+    """Wilson's interval of a share of films, each patient's films counting for what they are worth."""
+    worth = effective_total(hits.astype(float), patients, np.ones(1))[0]
+    low, high = wilson(hits.sum() / max(len(hits), 1) * worth, worth)
+    return float(low), float(high)
+
+
 def mover(values: ArrayLike, lows: ArrayLike, highs: ArrayLike, weights: ArrayLike) -> tuple[float, float, float]:
     """A weighted sum of independent estimates with an interval made of theirs (Newcombe; Zou and Donner)."""
     p, low, high, w = (np.asarray(a, dtype=float) for a in (values, lows, highs, weights))

@@ -9,9 +9,9 @@ import pandas as pd
 from fedpdc_med.evaluation.intervals import (
     clopper_pearson,
     counts_by_patient,
-    effective_total,
     mover,
     patient_bootstrap,
+    share_interval,
     wilson,
 )
 from fedpdc_med.evaluation.predictions import called_class, classes_of, one_model, patients_of, spoken, true_class
@@ -133,9 +133,7 @@ def _interval(
         return float(low), float(high), "Wilson", people
     # A bootstrap of films that all agree has no width, and one of few patients covers less than it says.
     if correct in (0, total) or (interval == "auto" and people < SMALL):
-        worth = float(effective_total(hits.astype(float), patients, np.ones(1))[0])
-        low, high = wilson(correct / total * worth, worth)
-        return float(low), float(high), "Wilson, by patient", people
+        return *share_interval(hits, patients), "Wilson, by patient", people
     return *patient_bootstrap(correct_of, total_of, generator), "patient bootstrap", people
 
 

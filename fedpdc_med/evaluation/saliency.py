@@ -61,7 +61,9 @@ def target_layer(model: nn.Module, film: torch.Tensor) -> str:
 
         return hook
 
-    hooks = [module.register_forward_hook(note(name)) for name, module in model.named_modules()]
+    pooling = nn.modules.pooling.__name__  # only makes the picture coarser
+    layers = [(name, module) for name, module in model.named_modules() if type(module).__module__ != pooling]
+    hooks = [module.register_forward_hook(note(name)) for name, module in layers]
     with torch.no_grad():
         model(film)
     for hook in hooks:

@@ -58,10 +58,11 @@ def before_and_after(frame: pd.DataFrame, split: str = "local") -> pd.DataFrame:
     """Each site's own model beside the global one, on the same films: its own test films, or another whole split.
 
     Columns site, class, total, own_correct, global_correct, own, global, change (global - own); no rows in a run
-    without site models. Films that only one of the two models has seen are left out.
+    without site models. Films that only one of the two models has seen, or that have no name, are left out.
     """
     classes = classes_of(frame)
     rows = select(frame, split=split)
+    rows = rows[rows["film"] != ""]
     called = pd.DataFrame(
         {
             "model": rows["model"].to_numpy(),
@@ -93,11 +94,13 @@ def recall_drop(inside: pd.DataFrame, outside: pd.DataFrame, interval: Method = 
     The two sets must share no patient. Macro recall is compared over the classes that both have: a site without
     the hardest class would otherwise seem to rise.
     """
-    classes = classes_of(inside)
-    first = per_class_recall(inside, interval, seed).set_index("class").loc[classes]
-    second = per_class_recall(outside, interval, seed + 1).set_index("class").loc[classes]
+    return _drop(per_class_recall(inside, interval, seed), per_class_recall(outside, interval, seed + 1))
+
+
+def _drop(inside: pd.DataFrame, outside: pd.DataFrame) -> RecallDrop:
+    first, second = inside.set_index("class"), outside.set_index("class").loc[inside["class"]]
     rows = []
-    for name in classes:
+    for name in first.index:
         a, b = first.loc[name], second.loc[name]
         drop, low, high = mover([a["recall"], b["recall"]], [a["low"], b["low"]], [a["high"], b["high"]], [1, -1])
         empty = [where for where, row in (("inside", a), ("outside", b)) if row["total"] == 0]
@@ -138,7 +141,7 @@ def headline(frame: pd.DataFrame, interval: Method = "auto", seed: int = 0) -> H
     table = per_class_recall(inside, interval, seed)
     external = select(frame, model=GLOBAL, split="external") if split != "external" else inside.iloc[:0]
     drops = {
-        str(site): recall_drop(inside, select(external, site=site), interval, seed)
+        str(site): _drop(table, per_class_recall(select(external, site=site), interval, seed + 1))
         for site in external["site"].unique()
     }
     known = {site: drop for site, drop in drops.items() if np.isfinite(drop.macro.value)}

@@ -22,6 +22,7 @@ from fedpdc_med.errors import WorkFailed
 T = TypeVar("T")
 R = TypeVar("R")
 QUEUED = 2
+NOT_STARTED = "a worker process could not start; there may be too little memory, or the installation is broken"
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,10 @@ class Workers(Generic[T, R]):
         process = self._context.Process(
             target=_serve, args=(theirs, self._start, self._arguments, self._seconds), daemon=True
         )
-        process.start()
+        try:
+            process.start()
+        except (EOFError, OSError):
+            raise WorkFailed(NOT_STARTED) from None
         theirs.close()
         return _Worker(process, ours)
 
@@ -140,7 +144,7 @@ class Workers(Generic[T, R]):
         try:
             worker.pipe.recv()
         except EOFError:
-            raise WorkFailed("a worker process could not start; there may be too little memory") from None
+            raise WorkFailed(NOT_STARTED) from None
 
 
 def _serve(

@@ -143,11 +143,9 @@ def compare(
 
     found = [found_in(Run.open(folder), split) for folder in runs]
     tables = {
-        f"Recall on the {split} films, mean ± standard deviation over seeds; `rarest`: each site's rarest class": summary(
-            found
-        ),
+        f"Recall on the {split} films over seeds (mean ± standard deviation)": summary(found),
         f"Difference to {baseline}, seed by seed": differences(found, baseline),
-        "Recall of each site's rarest class": site_table(found),
+        "Recall of each site's rarest class, whose mean is `rarest` above": site_table(found),
     }
     for title, frame in tables.items():
         shown = table(title)

@@ -4,6 +4,7 @@ from sklearn.calibration import calibration_curve
 from sklearn.metrics import brier_score_loss
 
 from fedpdc_med.evaluation.calibration import calibration, expected_calibration_error, reliability
+from fedpdc_med.evaluation.intervals import wilson
 from fedpdc_med.evaluation.predictions import classes_of, probabilities
 
 
@@ -45,6 +46,12 @@ def test_bins_have_wilson_intervals_and_empty_ones_nothing(frame_of):
     assert full[["from", "to", "count"]].to_numpy().tolist() == [pytest.approx([0.8, 0.9, 20])]
     assert full[["observed", "low", "high"]].to_numpy()[0].round(3).tolist() == [0.9, 0.699, 0.972]
     assert np.isnan(curve.loc[curve["count"] == 0, ["promised", "observed", "low"]]).all(axis=None)
+
+
+def test_bins_count_patients_where_they_have_several_films(frame_of):
+    frame = frame_of(["normal"] * 80, ["normal"] * 80, patient=[f"p{i // 2}" for i in range(80)])
+    row = reliability(frame).set_index("count").loc[80]
+    assert row["low"] == pytest.approx(float(wilson(40, 40)[0]))
 
 
 def test_ece_counts_bins_by_their_films(frame_of):

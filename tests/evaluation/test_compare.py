@@ -60,13 +60,13 @@ def test_same_class_absent_class_and_all_films(runs):
         table.loc["pneumonia", "p"]
     )
     assert result.overall.iloc[0][["class", "total", "only_first", "only_second"]].tolist() == ["all films", 102, 1, 9]
-    assert (result.films, result.only_first, result.only_second, result.note) == (102, 0, 0, "")
+    assert (result.films, result.left_out_of_first, result.left_out_of_second, result.note) == (102, 0, 0, "")
 
 
 def test_order_of_rows_does_not_matter_and_other_films_are_left_out(runs):
     first, second = runs
     result = compare(first.iloc[10:], second.sample(frac=1, random_state=1))
-    assert (result.films, result.only_first, result.only_second) == (92, 0, 10)
+    assert (result.films, result.left_out_of_first, result.left_out_of_second) == (92, 0, 10)
     assert result.note == "0 films only in the first run and 10 only in the second are left out"
     assert result.overall.iloc[0][["only_first", "only_second"]].tolist() == [1, 9]
 

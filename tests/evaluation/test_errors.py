@@ -3,6 +3,7 @@ import pytest
 from sklearn.metrics import confusion_matrix
 
 from fedpdc_med.evaluation.errors import by_row, confusion, dangerous_cells, films_of_cell, normal_class
+from fedpdc_med.evaluation.intervals import wilson
 from fedpdc_med.evaluation.predictions import called_class, true_class
 
 
@@ -32,7 +33,7 @@ def test_a_class_without_films_has_no_shares(frame_of):
 
 
 def test_diseases_called_normal_come_first_though_rarer(frame):
-    cells = dangerous_cells(confusion(frame))
+    cells = dangerous_cells(frame)
     assert cells["name"].tolist() == [
         "pneumonia called normal",
         "COVID-19 called normal",
@@ -46,19 +47,25 @@ def test_diseases_called_normal_come_first_though_rarer(frame):
 
 
 def test_a_mistake_never_seen_still_has_an_upper_bound(frame):
-    cell = dangerous_cells(confusion(frame)).set_index("name").loc["pneumonia called COVID-19"]
+    cell = dangerous_cells(frame).set_index("name").loc["pneumonia called COVID-19"]
     assert (cell["count"], cell["total"], cell["low"]) == (0, 4, 0)
     assert cell["high"] == pytest.approx(0.490, abs=1e-3)  # Wilson, 0 of 4
 
 
+def test_a_cell_counts_patients_as_recall_does(frame_of):
+    patients = [f"p{i // 2}" for i in range(80)]
+    cells = dangerous_cells(frame_of(["covid-19"] * 80, ["normal"] * 80, patient=patients)).set_index("called")
+    assert cells.loc["normal", "low"] == pytest.approx(float(wilson(40, 40)[0]))
+
+
 def test_classes_without_a_normal_are_plain_mistakes(frame_of):
-    cells = dangerous_cells(confusion(frame_of(["cat", "dog"], ["dog", "dog"], classes=("cat", "dog"))))
+    cells = dangerous_cells(frame_of(["cat", "dog"], ["dog", "dog"], classes=("cat", "dog")))
     assert cells["kind"].unique().tolist() == ["wrong class"]
     assert normal_class(["Pneumonia", "No_findings"]) == "No_findings"
 
 
 def test_no_films_have_no_dangerous_cells(frame_of):
-    assert len(dangerous_cells(confusion(frame_of([], [])))) == 0
+    assert len(dangerous_cells(frame_of([], []))) == 0
 
 
 def test_films_of_a_cell_come_most_confident_first(frame_of):

@@ -78,6 +78,19 @@ def test_a_shared_relu_is_passed_over():
     assert (light[0, 2:6, 10:14] == 1).all() and (light[0] > 0).sum() == 16
 
 
+def test_the_picture_before_a_pooling_is_finer_than_the_one_after():
+    class Pooled(BrightSpot):
+        def __init__(self) -> None:
+            super().__init__()
+            self.pool = nn.AdaptiveAvgPool2d(3)
+
+        def forward(self, films: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            pooled = self.pool(self.features(films)).mean(dim=(2, 3))
+            return pooled, pooled
+
+    assert target_layer(Pooled(), films()[:1]) == "features"
+
+
 def test_nothing_found_is_a_map_of_zeros():
     assert (grad_cam(BrightSpot(), torch.zeros(1, 1, 8, 8), [1]) == 0).all()
 

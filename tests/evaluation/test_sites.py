@@ -52,6 +52,10 @@ def test_films_that_only_one_model_has_seen_are_left_out(frame_of):
     assert table.loc["normal", ["own_correct", "global_correct", "total"]].tolist() == [1, 2, 2]
 
 
+def test_films_without_a_name_are_not_matched_with_each_other(frame_of):
+    assert len(before_and_after(two_models(frame_of, ["1", "2", "3"]).assign(film=""))) == 0
+
+
 def test_on_the_holdout_a_sites_model_meets_the_reference_films(frame_of):
     frame = pd.concat(
         [frame_of(["normal"] * 2, ["normal"] * 2), frame_of(["normal"] * 2, ["normal", "covid-19"], model="a")]
@@ -98,6 +102,13 @@ def test_headline_names_the_worst_class_and_the_outside_site_that_falls_most(fra
     assert numbers.macro.value == pytest.approx(0.9)
     assert numbers.outside == "far" and numbers.drop is not None
     assert numbers.drop.macro.value == pytest.approx(0.5)
+
+
+def test_headline_drop_is_the_one_of_recall_drop(random_frame):
+    inside, outside = random_frame(300, 2), random_frame(200, 2, seed=1).assign(split="external", site="far")
+    frame = pd.concat([inside, outside])
+    drop = headline(frame).drop
+    assert drop is not None and drop.macro == recall_drop(inside, outside).macro
 
 
 def test_headline_without_an_outside_site(frame_of):
