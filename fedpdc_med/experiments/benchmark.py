@@ -1,6 +1,7 @@
 """From an experiment and a method to a federation and its run."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,9 +51,8 @@ def resume(run: Run, data: Path | None, workers: int) -> None:
 
 def build(experiment: Experiment, method: Method, images: ImageSet) -> Federation:
     """Hold the public images out, deal the rest to the sites."""
+    images = fewer(images, experiment)
     labels = images.train_labels
-    if experiment.images is not None:
-        labels = labels[: experiment.images]
     public, rest = hold_out(labels, experiment.public_per_class, rng_for(experiment, "public"))
     correction, weighting = split_public(experiment, method, public, labels)
     parts = partition(
@@ -79,6 +79,14 @@ def build(experiment: Experiment, method: Method, images: ImageSet) -> Federatio
         tau=experiment.tau,
         seed=experiment.seed,
     )
+
+
+def fewer(images: ImageSet, experiment: Experiment) -> ImageSet:
+    """A random part of the training images, where the experiment asks for one."""
+    if experiment.images is None:
+        return images
+    some = np.sort(rng_for(experiment, "images").permutation(len(images.train_labels))[: experiment.images])
+    return replace(images, train_images=images.train_images[some], train_labels=images.train_labels[some])
 
 
 def split_public(

@@ -48,7 +48,7 @@ class Experiment(BaseModel):
     learning_rate: float = Field(default=0.01, gt=0)
     momentum: float = Field(default=0.9, ge=0, lt=1)
     weight_decay: float = Field(default=1e-5, ge=0)
-    images: int | None = Field(default=None, ge=1)  # train on the first so many images only; not the paper's setting
+    images: int | None = Field(default=None, ge=1)  # train on so many of the images only; not the paper's setting
     seed: int = 0
 
     @property

@@ -1,0 +1,96 @@
+"""From an experiment to a federation: who holds which images."""
+
+import numpy as np
+import pytest
+
+from fedpdc_med.algorithms import make_method
+from fedpdc_med.experiments.benchmark import build
+from fedpdc_med.experiments.datasets import load
+from fedpdc_med.experiments.experiment import make_experiment, names, published, read
+from fedpdc_med.experiments.results import described, less_than_paper, table
+
+DIGITS = load("digits")
+
+
+def digits(method="fedpdc", preset="quick", settings=None, **overrides):
+    made = make_method(method, **(settings or {}))
+    return build(make_experiment("digits", preset, method, **overrides), made, DIGITS)
+
+
+def pixels(films):
+    return {image.numpy().tobytes() for image in films.images}
+
+
+def test_sites_public_and_test_images_are_disjoint_and_complete():
+    federation = digits(settings={"correction": "reference"})
+    held = np.concatenate([site.indices for site in federation.sites.values()])
+    assert len(held) == len(set(held.tolist()))
+    assert len(held) + len(federation.weighting) + len(federation.correction) == len(DIGITS.train_labels)
+    of_sites = {federation.pools[0].images[i].numpy().tobytes() for i in held}
+    assert not of_sites & pixels(federation.weighting)
+    assert not pixels(federation.correction) & pixels(federation.weighting)
+
+
+def test_a_method_that_trains_on_public_images_gets_half_of_the_same_ones():
+    scored_only, trained_on = digits(), digits(settings={"correction": "reference"})
+    shared = digits(settings={"correction": "reference"}, public_split="shared")
+    assert scored_only.correction is None
+    assert np.bincount(scored_only.weighting.labels).tolist() == [10] * 10
+    assert np.bincount(trained_on.weighting.labels).tolist() == [5] * 10
+    assert np.bincount(trained_on.correction.labels).tolist() == [5] * 10
+    both = pixels(trained_on.weighting) | pixels(trained_on.correction)
+    assert both == pixels(scored_only.weighting) == pixels(shared.weighting) == pixels(shared.correction)
+
+
+def test_the_seed_fixes_who_gets_what():
+    first, second, other = digits(seed=1), digits(seed=1), digits(seed=2)
+    assert all(np.array_equal(first.sites[name].indices, second.sites[name].indices) for name in first.sites)
+    assert not np.array_equal(first.sites["site-01"].indices, other.sites["site-01"].indices)
+
+
+def test_a_part_of_the_images_keeps_every_class():
+    federation = digits(images=700)
+    assert sum(site.count for site in federation.sites.values()) == 700 - 100
+    assert len(np.unique(federation.pools[0].labels)) == 10
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_experiment_has_the_papers_and_the_quick_preset(name):
+    quick, paper = (make_experiment(name, preset, "fedpdc") for preset in ("quick", "paper"))
+    assert (quick.rounds, quick.epochs) == (20, 2)
+    assert paper.epochs == 10 and paper.rounds == (20 if name.startswith("tiny") else 100)
+    solo = make_experiment(name, "paper", "solo")
+    assert solo.rounds * solo.epochs == 300
+    assert read(name)["title"]
+
+
+def test_the_papers_numbers_are_the_ones_it_prints():
+    assert published("cifar10-cnn-b0.1") == {
+        "fedpdc": 64.3,
+        "moon": 64.0,
+        "fedavg": 62.1,
+        "fedprox": 62.9,
+        "solo": 28.4,
+    }
+    assert published("tiny-imagenet-resnet18-b0.3")["fedprox"] == 17.58
+    assert published("digits") == {}
+
+
+def test_a_row_says_in_which_ways_it_did_less_than_the_paper():
+    assert less_than_paper(make_experiment("cifar10-cnn-b0.1", "paper", "fedavg"), "fedavg") == ""
+    quick = make_experiment("cifar10-cnn-b0.1", "quick", "fedavg", images=5000)
+    assert less_than_paper(quick, "fedavg") == "20 of 100 rounds, 2 of 10 epochs, 5,000 images only"
+
+
+def test_the_table_has_mean_spread_and_the_difference_to_the_paper():
+    run = {"experiment": "cifar10-cnn-b0.1", "method": "fedavg", "name": "fedavg", "preset": "quick", "rounds": 20}
+    run |= {"worst_recall": 0.0, "seconds_per_round": 7.0, "less_than_paper": ""}
+    row = table([{**run, "seed": 0, "accuracy": 30.0}, {**run, "seed": 1, "accuracy": 34.0}]).iloc[0]
+    assert (row["seeds"], row["accuracy"], row["paper"]) == (2, 32.0, 62.1)
+    assert row["spread"] == pytest.approx(np.sqrt(8))  # deviations of 2 and 2, divided by n - 1 = 1
+    assert row["difference"] == pytest.approx(-30.1)
+
+
+def test_a_method_is_described_by_what_is_not_its_default():
+    assert described({"name": "fedpdc", "correction": "penalty", "strength": 10.0}) == "fedpdc"
+    assert described({"name": "fedpdc", "correction": "reference", "strength": 1.0}) == "fedpdc reference strength=1"
