@@ -27,11 +27,13 @@ HEADER = "patientid,offset,sex,age,finding,view,modality,folder,filename\n"
 
 def test_covid_chestxray_rows_become_films_or_problems(tmp_path):
     (tmp_path / "metadata.csv").write_text(
-        HEADER + "2,0,M,65,Pneumonia/Viral/COVID-19,PA,X-ray,images,a.jpg\n"
+        HEADER
+        + "2,0,M,65,Pneumonia/Viral/COVID-19,PA,X-ray,images,a.jpg\n"
         + "2,1,M,65,Pneumonia/Viral/SARS,AP Supine,X-ray,images,b.jpg\n"
         + "7,,,,No Finding,L,X-ray,images,c.jpg\n"
         + "8,,F,20,todo,PA,X-ray,images,d.jpg\n"
-        + "9,,F,x,Tuberculosis,Axial,CT,images,e.jpg\n")
+        + "9,,F,x,Tuberculosis,Axial,CT,images,e.jpg\n"
+    )
     found = films(tmp_path, "covid-chestxray-dataset")
     assert [f.label for f in found] == ["covid-19", "pneumonia", "normal", "", "tuberculosis"]
     assert [f.view for f in found] == ["PA", "AP", "lateral", "PA", "unknown"]
@@ -41,8 +43,13 @@ def test_covid_chestxray_rows_become_films_or_problems(tmp_path):
 
 
 def test_darkcovidnet_films_keep_the_names_they_have_where_they_come_from(tmp_path):
-    for name in ("Covid-19/nejmc2001573_f1a.jpeg", "Covid-19/nejmc2001573_f1b.jpeg", "No_findings/00001362_001.png",
-                 "No_findings/00001362_004.png", "Pneumonia/00001362_008.png"):
+    for name in (
+        "Covid-19/nejmc2001573_f1a.jpeg",
+        "Covid-19/nejmc2001573_f1b.jpeg",
+        "No_findings/00001362_001.png",
+        "No_findings/00001362_004.png",
+        "Pneumonia/00001362_008.png",
+    ):
         save(tmp_path / name)
     found = films(tmp_path, "darkcovidnet")
     assert [f.label for f in found] == ["covid-19", "covid-19", "normal", "normal", "pneumonia"]
@@ -51,19 +58,29 @@ def test_darkcovidnet_films_keep_the_names_they_have_where_they_come_from(tmp_pa
     assert {f.patient for f in found[2:]} == {"nih:00001362"}
 
 
-@pytest.mark.parametrize("stem, figure", [
-    ("ryct.2020200034.fig5-day4", "ryct.2020200034.fig5"), ("nejmc2001573_f1b", "nejmc2001573_f1"),
-    ("covid-19-pneumonia-evolution-over-a-week-1-day0-PA", "covid-19-pneumonia-evolution-over-week-1"),
-    ("covid-19-pneumonia-12", "covid-19-pneumonia-12"), ("figure1-5e71be566aa8714a04de3386-98-left", "figure1-5e71be566aa8714a04de3386-98"),
-    ("01E392EE-69F9-4E33-BFCE-E5C968654078", "01E392EE-69F9-4E33-BFCE-E5C968654078"),
-])
+@pytest.mark.parametrize(
+    "stem, figure",
+    [
+        ("ryct.2020200034.fig5-day4", "ryct.2020200034.fig5"),
+        ("nejmc2001573_f1b", "nejmc2001573_f1"),
+        ("covid-19-pneumonia-evolution-over-a-week-1-day0-PA", "covid-19-pneumonia-evolution-over-week-1"),
+        ("covid-19-pneumonia-12", "covid-19-pneumonia-12"),
+        ("figure1-5e71be566aa8714a04de3386-98-left", "figure1-5e71be566aa8714a04de3386-98"),
+        ("01E392EE-69F9-4E33-BFCE-E5C968654078", "01E392EE-69F9-4E33-BFCE-E5C968654078"),
+    ],
+)
 def test_panels_of_one_figure_belong_together(stem, figure):
     assert figure_of(stem) == figure
 
 
 def test_the_radiography_database_with_images_and_masks_below_its_classes(tmp_path):
-    for name in ("COVID/images/COVID-1.png", "COVID/masks/COVID-1.png", "Viral Pneumonia/images/Viral Pneumonia-1.png",
-                 "Normal/images/Normal-1.png", "Lung_Opacity/images/Lung_Opacity-1.png"):
+    for name in (
+        "COVID/images/COVID-1.png",
+        "COVID/masks/COVID-1.png",
+        "Viral Pneumonia/images/Viral Pneumonia-1.png",
+        "Normal/images/Normal-1.png",
+        "Lung_Opacity/images/Lung_Opacity-1.png",
+    ):
         save(tmp_path / name)
     found = films(tmp_path, "covid-19-radiography-database")
     assert [f.label for f in found] == ["covid-19", "pneumonia", "normal", "pneumonia"]
@@ -75,17 +92,29 @@ def test_anybodys_folders_are_not_taken_for_published(tmp_path):
     save(tmp_path / "elbows" / "x.jpg")
     found = films(tmp_path, "folder-per-class")
     assert [(f.label, f.published, f.problem and f.problem[0]) for f in found] == [
-        ("", False, Reason.UNKNOWN_LABEL), ("tuberculosis", False, None)]
+        ("", False, Reason.UNKNOWN_LABEL),
+        ("tuberculosis", False, None),
+    ]
 
 
-@pytest.mark.parametrize("name, labels, classes", [
-    ("pneumoniamnist_28.npz", np.array([[0], [1]]), ["normal", "pneumonia"]),
-    ("chestmnist.npz", np.array([[0] * 14, [0] * 6 + [1] + [0] * 7]), ["normal", "pneumonia"]),
-    ("chestmnist.npz", np.array([[1] + [0] * 13, [0] * 14]), ["", "normal"]),
-])
+@pytest.mark.parametrize(
+    "name, labels, classes",
+    [
+        ("pneumoniamnist_28.npz", np.array([[0], [1]]), ["normal", "pneumonia"]),
+        ("chestmnist.npz", np.array([[0] * 14, [0] * 6 + [1] + [0] * 7]), ["normal", "pneumonia"]),
+        ("chestmnist.npz", np.array([[1] + [0] * 13, [0] * 14]), ["", "normal"]),
+    ],
+)
 def test_medmnist_arrays(tmp_path, name, labels, classes):
     images = np.arange(2 * 28 * 28).reshape(2, 28, 28).astype(np.uint8)
-    np.savez(tmp_path / name, **{f"{part}_{what}": a for part in ("train", "val", "test") for what, a in (("images", images), ("labels", labels))})
+    np.savez(
+        tmp_path / name,
+        **{
+            f"{part}_{what}": a
+            for part in ("train", "val", "test")
+            for what, a in (("images", images), ("labels", labels))
+        },
+    )
     found = films(tmp_path / name, "medmnist")
     assert [f.label for f in found] == classes * 3
     assert np.array_equal(found[3].pixels, images[1]) and len({f.patient for f in found}) == 6

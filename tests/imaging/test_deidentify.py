@@ -21,8 +21,20 @@ def test_one_patient_is_one_pseudonym_inside_a_site_and_another_outside():
     int(pseudonym(KEY, "patient", "\udcff"), 16)  # a file name that is not valid UTF-8
 
 
-@pytest.mark.parametrize("age, band", [(0, "0-19"), (19.9, "0-19"), (20, "20-39"), (59.5, "40-59"), (80, "80+"), (104, "80+"),
-                                       (None, ""), (-1, ""), (999, "")])
+@pytest.mark.parametrize(
+    "age, band",
+    [
+        (0, "0-19"),
+        (19.9, "0-19"),
+        (20, "20-39"),
+        (59.5, "40-59"),
+        (80, "80+"),
+        (104, "80+"),
+        (None, ""),
+        (-1, ""),
+        (999, ""),
+    ],
+)
 def test_ages_become_bands(age, band):
     assert age_band(age) == band
 
@@ -45,11 +57,23 @@ SECRETS = ["Doe", "Jane", "4711", "19700423", "20230515", "St. Nowhere", "Dr^Hou
 
 
 def identified(film) -> Dataset:
-    """A film with an identity wherever one can hide: tags of the table, other text, sequences, private tags, overlays."""
-    ds = film(np.arange(64 * 64, dtype=np.uint16).reshape(64, 64), PatientBirthDate="19700423", StudyDate="20230515",
-              StudyTime="10.11.12", AccessionNumber="ACC77", InstitutionName="St. Nowhere", ReferringPhysicianName="Dr^House",
-              StudyDescription="Doe, Jane: cough", PatientComments="Jane Doe", ImageComments="SECRET", WindowCenter=2000,
-              WindowWidth=4000, ProcessingFunction="SECRET", OtherPatientIDs="4711")
+    """A film with an identity wherever one can hide: table tags, other text, sequences, private tags, overlays."""
+    ds = film(
+        np.arange(64 * 64, dtype=np.uint16).reshape(64, 64),
+        PatientBirthDate="19700423",
+        StudyDate="20230515",
+        StudyTime="10.11.12",
+        AccessionNumber="ACC77",
+        InstitutionName="St. Nowhere",
+        ReferringPhysicianName="Dr^House",
+        StudyDescription="Doe, Jane: cough",
+        PatientComments="Jane Doe",
+        ImageComments="SECRET",
+        WindowCenter=2000,
+        WindowWidth=4000,
+        ProcessingFunction="SECRET",
+        OtherPatientIDs="4711",
+    )
     ds.PostprocessingFunction = "SECRET_20230515"
     nested = Dataset()
     nested.PatientName, nested.PatientID, nested.CodeMeaning = "Doe^Jane", "4711", "postero-anterior"
@@ -99,4 +123,7 @@ def test_uids_are_new_but_a_study_stays_a_study(film, tmp_path):
     assert first.SOPInstanceUID != second.SOPInstanceUID
     elsewhere = identified(film)
     elsewhere.StudyInstanceUID = study
-    assert deidentified(elsewhere, OTHER, film="1", patient="p", sex="", band="").StudyInstanceUID != first.StudyInstanceUID
+    assert (
+        deidentified(elsewhere, OTHER, film="1", patient="p", sex="", band="").StudyInstanceUID
+        != first.StudyInstanceUID
+    )

@@ -79,8 +79,13 @@ def manifest(*rows: tuple[str, str, str, str]) -> pd.DataFrame:
 def test_overlap_counts_each_film_once_by_the_strongest_evidence():
     a, b, c, d, e = (np.random.default_rng(i).bytes(72).hex() for i in range(5))
     reference = manifest(("f1", "p1", "x1", a), ("f2", "p2", "x2", b))
-    site = manifest(("f9", "p9", "x1", a), ("f8", "p8", "x8", flipped(b, 12)), ("f7", "p2", "x7", c), ("f1", "p6", "x6", d),
-                    ("f5", "p9", "x5", e))
+    site = manifest(
+        ("f9", "p9", "x1", a),
+        ("f8", "p8", "x8", flipped(b, 12)),
+        ("f7", "p2", "x7", c),
+        ("f1", "p6", "x6", d),
+        ("f5", "p9", "x5", e),
+    )
     found = overlap(site, reference)
     assert list(found.films) == [True, True, True, True, False]
     assert (found.same, found.near, found.patient_only, found.patients) == (2, 1, 1, 4)
@@ -90,7 +95,7 @@ def test_overlap_counts_each_film_once_by_the_strongest_evidence():
 
 
 def test_copies_of_real_films_in_two_collections_are_found_and_different_films_are_not(shared_data):
-    """Files of one name with the same proportions are copies at different scales; the NIH films are all different films."""
+    """Files of one name with the same proportions are copies at other scales; the NIH films are all different."""
     dark = sorted((shared_data / "darkcovidnet" / "Covid-19").iterdir())
     pairs = [(p, q) for p in dark if (q := shared_data / "covid-chestxray-dataset" / "images" / p.name).exists()]
     ours, theirs = ([perceptual_hash(to_working_size(picture(p[i])[0], 128)) for p in pairs] for i in (0, 1))

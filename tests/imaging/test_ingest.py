@@ -47,7 +47,10 @@ def test_the_eight_real_dicom_files(shared_data, fedpdc_home):
         ("accepted", ""),  # JPEG 2000, 15 bits, MONOCHROME1
         ("accepted", ""),  # the same film in JPEG-LS, near-lossless: not the same pixels, so it stays with its twin
         ("accepted", ""),  # 8-bit JPEG
-        ("quarantined", "same SOP instance UID as another film, different pixels"),  # the film before, called MONOCHROME1
+        (
+            "quarantined",
+            "same SOP instance UID as another film, different pixels",
+        ),  # the film before, called MONOCHROME1
         ("accepted", ""),  # NIH, PA noted as patient position
         ("accepted", ""),  # NIH, AP noted as patient position
         ("rejected", "body part not chest"),  # RIBCAGE
@@ -87,13 +90,23 @@ def test_every_file_gets_a_verdict_and_a_reason(tmp_path, film, fedpdc_home):
     (source / "k_cut.dcm").write_bytes((source / "k_cut.dcm").read_bytes()[:-4000])
     assert len(whole) > 8000
     table = source / "labels.csv"
-    table.write_text("film,label\n" + "".join(f"{p.name},normal\n" for p in sorted(source.glob("*.dcm")) if p.name[0] not in "de")
-                     + "e_odd_label.dcm,broken arm\n")
+    table.write_text(
+        "film,label\n"
+        + "".join(f"{p.name},normal\n" for p in sorted(source.glob("*.dcm")) if p.name[0] not in "de")
+        + "e_odd_label.dcm,broken arm\n"
+    )
     result = ingest(source, "site", labels=read_labels(table), labels_file=table)
     assert [(place, verdict, reason) for place, verdict, reason, _ in result.report] == [
-        (1, "accepted", ""), (2, "rejected", "duplicate film"), (3, "rejected", "no patient id"), (4, "rejected", "no label"),
-        (5, "rejected", "unknown label"), (6, "rejected", "blank film"), (7, "quarantined", "burned-in annotation"),
-        (8, "rejected", "lateral view"), (9, "rejected", "not DICOM"), (10, "rejected", "not DICOM"),
+        (1, "accepted", ""),
+        (2, "rejected", "duplicate film"),
+        (3, "rejected", "no patient id"),
+        (4, "rejected", "no label"),
+        (5, "rejected", "unknown label"),
+        (6, "rejected", "blank film"),
+        (7, "quarantined", "burned-in annotation"),
+        (8, "rejected", "lateral view"),
+        (9, "rejected", "not DICOM"),
+        (10, "rejected", "not DICOM"),
         (11, "rejected", "truncated or undecodable pixels"),
     ]
 
@@ -132,13 +145,19 @@ def test_killed_and_run_again_it_ends_with_the_same_store_and_reads_no_film_twic
     source = folder_of(tmp_path, film, 300, side=256)
     whole = ingest(source, "site", labels=NORMAL, processes=1, store=tmp_path / "whole")
     stopped = tmp_path / "stopped"
-    code = ("import sys; from pathlib import Path; from fedpdc_med.imaging.ingest import ingest; "
-            "from fedpdc_med.imaging.labels import one_label; "
-            "ingest(Path(sys.argv[1]), 'site', labels=one_label('normal'), processes=1, store=Path(sys.argv[2]))")
+    code = (
+        "import sys; from pathlib import Path; from fedpdc_med.imaging.ingest import ingest; "
+        "from fedpdc_med.imaging.labels import one_label; "
+        "ingest(Path(sys.argv[1]), 'site', labels=one_label('normal'), processes=1, store=Path(sys.argv[2]))"
+    )
     process = subprocess.Popen([sys.executable, "-c", code, str(source), str(stopped)], stderr=subprocess.DEVNULL)
     journal = stopped / ".ingest" / "outcomes.jsonl"
     deadline = time.monotonic() + 60
-    while process.poll() is None and time.monotonic() < deadline and not (journal.exists() and journal.read_bytes().count(b"\n") > 20):
+    while (
+        process.poll() is None
+        and time.monotonic() < deadline
+        and not (journal.exists() and journal.read_bytes().count(b"\n") > 20)
+    ):
         time.sleep(0.002)
     process.send_signal(signal.SIGKILL)
     process.wait()
@@ -185,7 +204,7 @@ def test_a_finished_ingest_is_not_done_again_and_another_one_needs_replace(tmp_p
     before = contents(first.store)
     again = ingest(source, "site", labels=NORMAL)
     assert (again.report, again.films, again.seconds) == (first.report, 6, 0.0)
-    with pytest.raises(UserError, match="site already has a film store of 6 films.*--replace"):
+    with pytest.raises(UserError, match=r"site already has a film store of 6 films.*--replace"):
         ingest(source, "site", labels=one_label("pneumonia"))
     assert contents(first.store) == before
     ingest(source, "site", labels=one_label("pneumonia"), replace=True)
@@ -208,7 +227,12 @@ SECRETS = ("Doe", "Jane", "MRN4711", "19700423", "20230515", "1970-04-23", "St. 
 def test_nothing_that_ingest_writes_or_prints_says_who_the_patient_is(tmp_path, film, fedpdc_home, capfd):
     source = tmp_path / "jane_doe"
     source.mkdir()
-    identity = {"PatientID": "MRN4711", "PatientBirthDate": "19700423", "StudyDate": "20230515", "InstitutionName": "St. Nowhere"}
+    identity = {
+        "PatientID": "MRN4711",
+        "PatientBirthDate": "19700423",
+        "StudyDate": "20230515",
+        "InstitutionName": "St. Nowhere",
+    }
     kept = film(path=source / "Doe^Jane-1.dcm", **identity)
     film(path=source / "Doe^Jane-2.dcm", **identity, ViewPosition="LL")
     film(path=source / "Doe^Jane-3.dcm", **identity)
@@ -227,21 +251,29 @@ def test_de_identified_dicom_of_duplicates_is_not_left_behind(tmp_path, film, fe
     source = folder_of(tmp_path, film, 3)
     shutil.copy(source / "000.dcm", source / "900.dcm")
     # Another picture that claims to be the first film must not overwrite what was written for it.
-    film(np.tile(np.arange(64, dtype=np.uint16) * 1000, (64, 1)), source / "901.dcm",
-         SOPInstanceUID=pydicom.dcmread(source / "000.dcm").SOPInstanceUID)
+    film(
+        np.tile(np.arange(64, dtype=np.uint16) * 1000, (64, 1)),
+        source / "901.dcm",
+        SOPInstanceUID=pydicom.dcmread(source / "000.dcm").SOPInstanceUID,
+    )
     result = ingest(source, "site", labels=NORMAL, write_dicom=tmp_path / "clean")
     assert [reason for _, reason in verdicts(result)[3:]] == [
-        "duplicate film", "same SOP instance UID as another film, different pixels"]
+        "duplicate film",
+        "same SOP instance UID as another film, different pixels",
+    ]
     assert len(list((tmp_path / "clean").iterdir())) == result.films == 3
 
 
-@pytest.mark.parametrize("wrong, message", [
-    ({"labels": None}, "needs --labels FILE or --label CLASS"),
-    ({"views": ("sideways",)}, "sideways unknown; choose from PA, AP"),
-    ({"site": "St. Mary"}, "lower-case letters"),
-    ({"site": "../outside"}, "lower-case letters"),
-    ({"collection": "darkcovidnet"}, "does not look like darkcovidnet"),
-])
+@pytest.mark.parametrize(
+    "wrong, message",
+    [
+        ({"labels": None}, "needs --labels FILE or --label CLASS"),
+        ({"views": ("sideways",)}, "sideways unknown; choose from PA, AP"),
+        ({"site": "St. Mary"}, "lower-case letters"),
+        ({"site": "../outside"}, "lower-case letters"),
+        ({"collection": "darkcovidnet"}, "does not look like darkcovidnet"),
+    ],
+)
 def test_a_users_mistake_is_one_line_that_says_what_to_do(tmp_path, film, fedpdc_home, wrong, message):
     how = {"source": folder_of(tmp_path, film, 1), "site": "site", "labels": NORMAL} | wrong
     with pytest.raises(UserError, match=message) as error:
@@ -299,7 +331,12 @@ def test_real_collections_into_stores(shared_data, fedpdc_home, tmp_path):
     (tmp_path / "covid" / "metadata.csv").write_text("".join([rows[0], *rows[1::10]]))
     (tmp_path / "covid" / "images").symlink_to(shared_data / "covid-chestxray-dataset" / "images")
     dark, covid = ingest(tmp_path / "dark", "dark"), ingest(tmp_path / "covid", "covid", views=(*FRONTAL, "lateral"))
-    assert read_store(dark.store).info["counts"]["classes"] == {"normal": 41, "pneumonia": 41, "covid-19": 11, "tuberculosis": 0}
+    assert read_store(dark.store).info["counts"]["classes"] == {
+        "normal": 41,
+        "pneumonia": 41,
+        "covid-19": 11,
+        "tuberculosis": 0,
+    }
     assert set(read_store(covid.store).manifest["view"]) == {"PA", "AP", "lateral"}
     assert ("rejected", "modality not CR or DX") in verdicts(covid)
     assert set(read_store(covid.store).manifest["source"]) == {"covid-chestxray-dataset"}

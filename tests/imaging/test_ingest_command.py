@@ -45,12 +45,17 @@ def test_too_many_rejects_fail_after_the_summary(source, fedpdc_home):
 
 
 def test_both_kinds_of_label_are_a_mistake(source, fedpdc_home):
-    assert isinstance(run("ingest", source, "--site", "x", "--label", "normal", "--labels", "t.csv").exception, UserError)
+    assert isinstance(
+        run("ingest", source, "--site", "x", "--label", "normal", "--labels", "t.csv").exception, UserError
+    )
 
 
 @pytest.mark.parametrize("command", ["ingest", "ingest-speed"])
 def test_help_shows_an_example(command):
-    assert f"Example: fedpdc {'ingest' if command == 'ingest' else 'benchmark ingest-speed'}" in run(command, "--help").stdout
+    assert (
+        f"Example: fedpdc {'ingest' if command == 'ingest' else 'benchmark ingest-speed'}"
+        in run(command, "--help").stdout
+    )
 
 
 def test_speed_is_printed_side_by_side(source, fedpdc_home):

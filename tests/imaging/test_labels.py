@@ -28,18 +28,24 @@ def test_a_table_as_a_spreadsheet_on_windows_writes_it(tmp_path):
 
 def test_no_label_and_unknown_label_are_told_apart_by_line_and_never_quoted(tmp_path):
     labels = read_labels(table(tmp_path, "film,label\na.dcm,Jane Doe\nb.dcm,\n"))
-    for film, reason, detail in [("a.dcm", Reason.UNKNOWN_LABEL, "line 2 of the label table"),
-                                 ("b.dcm", Reason.NO_LABEL, "line 3 of the label table"), ("c.dcm", Reason.NO_LABEL, "")]:
+    for film, reason, detail in [
+        ("a.dcm", Reason.UNKNOWN_LABEL, "line 2 of the label table"),
+        ("b.dcm", Reason.NO_LABEL, "line 3 of the label table"),
+        ("c.dcm", Reason.NO_LABEL, ""),
+    ]:
         with pytest.raises(Refused) as refusal:
             labels.of(film)
         assert (refusal.value.reason, refusal.value.detail) == (reason, detail)
 
 
-@pytest.mark.parametrize("text, message", [
-    ("film,class\na,normal\n", "no column label"),
-    ("", "no column film and label"),
-    ("film,label\na,normal\na,pneumonia\n", "lines 2 and 3 give the same film two labels"),
-])
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("film,class\na,normal\n", "no column label"),
+        ("", "no column film and label"),
+        ("film,label\na,normal\na,pneumonia\n", "lines 2 and 3 give the same film two labels"),
+    ],
+)
 def test_a_table_with_a_mistake_is_an_error_that_says_where(tmp_path, text, message):
     with pytest.raises(UserError, match=message):
         read_labels(table(tmp_path, text))

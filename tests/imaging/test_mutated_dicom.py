@@ -56,9 +56,14 @@ def without_a_tag(data: bytes, rng: np.random.Generator) -> bytes:
 
 def wrong_length(data: bytes, rng: np.random.Generator) -> bytes:
     """The two bytes after a value representation such as UI or CS are the length of what follows."""
-    kinds = [i for kind in (b"UI", b"CS", b"LO", b"US", b"PN", b"OW", b"OB") for i in range(132, len(data) - 4) if data[i:i + 2] == kind]
+    kinds = [
+        i
+        for kind in (b"UI", b"CS", b"LO", b"US", b"PN", b"OW", b"OB")
+        for i in range(132, len(data) - 4)
+        if data[i : i + 2] == kind
+    ]
     place = kinds[rng.integers(len(kinds))] + 2
-    return data[:place] + int(rng.integers(65536)).to_bytes(2, "little") + data[place + 2:]
+    return data[:place] + int(rng.integers(65536)).to_bytes(2, "little") + data[place + 2 :]
 
 
 def mutate(data: bytes, kind: int, rng: np.random.Generator) -> bytes:

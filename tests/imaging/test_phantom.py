@@ -66,7 +66,10 @@ def test_every_file_reads_back_as_a_complete_chest_film(tmp_path, scanner):
         assert ds.pixel_array.shape == (scanner.rows, scanner.columns)
         assert ds.pixel_array.max() < 2**scanner.bits and ds.pixel_array.std() > 2**scanner.bits / 20
         assert (ds.Modality, ds.PhotometricInterpretation, ds.BitsStored) == (
-            scanner.modality, scanner.photometric, scanner.bits)
+            scanner.modality,
+            scanner.photometric,
+            scanner.bits,
+        )
         assert (ds.BodyPartExamined, ds.PresentationIntentType) == ("CHEST", "FOR PRESENTATION")
         assert ds.ViewPosition == ("AP" if scanner.ap_share else "PA")
         assert (float(ds.RescaleSlope), float(ds.RescaleIntercept)) == scanner.rescale
@@ -117,8 +120,10 @@ def test_the_heart_points_to_the_viewers_right_and_the_l_marker_is_on_that_side(
 
 def test_monochrome1_stores_the_complement():
     image = draw_film("normal", np.random.default_rng(1), size=96)
-    one, two = (scan(image, replace(SMALL, photometric=p), np.random.default_rng(2)).astype(int)
-                for p in ("MONOCHROME1", "MONOCHROME2"))
+    one, two = (
+        scan(image, replace(SMALL, photometric=p), np.random.default_rng(2)).astype(int)
+        for p in ("MONOCHROME1", "MONOCHROME2")
+    )
     assert np.array_equal(one + two, np.full_like(one, 4095))
 
 
@@ -217,11 +222,14 @@ def test_brightness_and_spread_alone_do_not_tell_the_classes_apart():
     assert accuracy < 0.40, "chance is 0.25"
 
 
-@pytest.mark.parametrize(("mix", "ages", "said"), [
-    ({"flu": 3}, {"20-39": 1.0}, "flu"),
-    ({"normal": -1}, {"20-39": 1.0}, "-1"),
-    ({"normal": 1}, {"young": 1.0}, "young"),
-])
+@pytest.mark.parametrize(
+    ("mix", "ages", "said"),
+    [
+        ({"flu": 3}, {"20-39": 1.0}, "flu"),
+        ({"normal": -1}, {"20-39": 1.0}, "-1"),
+        ({"normal": 1}, {"young": 1.0}, "young"),
+    ],
+)
 def test_a_wrong_case_mix_or_age_band_is_named(mix, ages, said):
     with pytest.raises(UserError, match=said):
         plan_cases(SMALL, mix, seed=1, hospital="Testham General", ages=ages)

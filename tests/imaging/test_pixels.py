@@ -63,7 +63,11 @@ def test_a_window_that_cannot_be_used_is_left_out(film):
     assert shown(film(row(0, 65535), WindowCenter="", WindowWidth="")) == [0, 1]
 
 
-@given(center=st.floats(-500, 5000), width=st.floats(1.1, 9000), function=st.sampled_from(["LINEAR", "LINEAR_EXACT", "SIGMOID"]))
+@given(
+    center=st.floats(-500, 5000),
+    width=st.floats(1.1, 9000),
+    function=st.sampled_from(["LINEAR", "LINEAR_EXACT", "SIGMOID"]),
+)
 def test_windows_agree_with_pydicom(center, width, function):
     ds = Dataset()
     ds.PhotometricInterpretation, ds.PixelRepresentation, ds.BitsStored = "MONOCHROME2", 0, 12
@@ -119,8 +123,13 @@ def test_bits_above_those_stored_do_not_count(film):
     assert shown(signed) == [0, round(2047 / 4095, 4), 1]
 
 
-@given(slope=st.floats(-3, 3).filter(lambda x: abs(x) > 0.01), intercept=st.floats(-2000, 2000), width=st.floats(2, 9000),
-       inverted=st.booleans(), signed=st.booleans())
+@given(
+    slope=st.floats(-3, 3).filter(lambda x: abs(x) > 0.01),
+    intercept=st.floats(-2000, 2000),
+    width=st.floats(2, 9000),
+    inverted=st.booleans(),
+    signed=st.booleans(),
+)
 def test_the_fast_ramp_shows_what_the_table_shows(slope, intercept, width, inverted, signed):
     grey = greys(Steps(16, 12, signed, slope=slope, intercept=intercept, center=700.0, width=width, inverted=inverted))
     stored = np.arange(-2048, 2048, dtype=np.int16) if signed else np.arange(4096, dtype=np.uint16)
@@ -128,8 +137,17 @@ def test_the_fast_ramp_shows_what_the_table_shows(slope, intercept, width, inver
     assert np.abs(apply(grey, stored) - by_table).max() < 1e-4
 
 
-@pytest.mark.parametrize("orientation, corner", [(["L", "F"], (0, 0)), (["R", "F"], (0, 2)), (["L", "H"], (1, 0)),
-                                                 (["R", "H"], (1, 2)), (["A", "F"], (0, 0)), ("", (0, 0))])
+@pytest.mark.parametrize(
+    "orientation, corner",
+    [
+        (["L", "F"], (0, 0)),
+        (["R", "F"], (0, 2)),
+        (["L", "H"], (1, 0)),
+        (["R", "H"], (1, 2)),
+        (["A", "F"], (0, 0)),
+        ("", (0, 0)),
+    ],
+)
 def test_a_frontal_film_is_turned_until_its_left_is_on_the_right_and_its_head_up(film, orientation, corner):
     pixels = np.zeros((2, 3), np.uint8)
     pixels[0, 0] = 255

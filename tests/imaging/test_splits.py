@@ -37,7 +37,9 @@ def test_ten_patients_two_of_them_tested():
     assert Counter(split) == {"train": 8, "test": 2}
 
 
-@pytest.mark.parametrize("labels, groups", [([], []), (["normal"], [0]), (["normal"] * 5, [7] * 5), (["a", "b"], [0, 1])])
+@pytest.mark.parametrize(
+    "labels, groups", [([], []), (["normal"], [0]), (["normal"] * 5, [7] * 5), (["a", "b"], [0, 1])]
+)
 def test_too_few_patients_to_split_all_train(labels, groups):
     assert list(split_by_group(labels, groups, TRAIN_TEST)) == ["train"] * len(labels)
 
@@ -48,5 +50,5 @@ def test_a_class_of_one_film_does_not_stop_the_split():
 
 
 def test_shares_that_do_not_add_up_are_refused():
-    with pytest.raises(ValueError, match="add up to 0.9"):
+    with pytest.raises(ValueError, match=r"add up to 0\.9"):
         split_by_group(["normal"], [0], {"train": 0.8, "test": 0.1})

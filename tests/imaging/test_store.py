@@ -12,8 +12,12 @@ from fedpdc_med.imaging.store import COLUMNS, read_store, write_store
 
 def manifest(count: int) -> pd.DataFrame:
     rows = pd.DataFrame("", index=range(count), columns=list(COLUMNS))
-    return rows.assign(film=[f"{i:016x}" for i in range(count)], label="normal", patient=[f"00000000000000{i // 2:02d}" for i in range(count)],
-                       split="train")
+    return rows.assign(
+        film=[f"{i:016x}" for i in range(count)],
+        label="normal",
+        patient=[f"00000000000000{i // 2:02d}" for i in range(count)],
+        split="train",
+    )
 
 
 def store(folder, count=3, size=4):
@@ -30,8 +34,12 @@ def test_what_was_written_is_read_back_with_ids_as_text(tmp_path):
     # Ids of digits only, and empty sex or age, must not turn into numbers and NaN.
     assert list(found.manifest["patient"]) == ["0000000000000000", "0000000000000000", "0000000000000001"]
     assert list(found.manifest["sex"]) == ["", "", ""]
-    assert found.info["counts"] == {"films": 3, "patients": 2, "splits": {"train": 3},
-                                    "classes": {"normal": 3, "pneumonia": 0, "covid-19": 0, "tuberculosis": 0}}
+    assert found.info["counts"] == {
+        "films": 3,
+        "patients": 2,
+        "splits": {"train": 3},
+        "classes": {"normal": 3, "pneumonia": 0, "covid-19": 0, "tuberculosis": 0},
+    }
     assert repr(found) == "FilmStore(harbor: 3 films, 2 patients; normal 3)"
 
 
