@@ -4,7 +4,7 @@ import os
 import tempfile
 from collections import Counter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -14,12 +14,12 @@ from fedpdc_med.errors import UserError
 from fedpdc_med.imaging.classes import CLASSES
 from fedpdc_med.imaging.collections import COLLECTIONS
 from fedpdc_med.imaging.dicom import CHEST
-from fedpdc_med.imaging.ingest import IngestResult, check_rejects
-from fedpdc_med.imaging.ingest import ingest as run_ingest
 from fedpdc_med.imaging.labels import one_label, read_labels
 from fedpdc_med.imaging.records import FRONTAL, VIEWS, Verdict
 from fedpdc_med.imaging.settings import Fit
-from fedpdc_med.imaging.store import read_store
+
+if TYPE_CHECKING:
+    from fedpdc_med.imaging.ingest import IngestResult
 
 console = Console()
 SPEED_FILMS, SPEED_SIDE = 500, 1024
@@ -67,6 +67,9 @@ def ingest(
 
     Example: fedpdc ingest /data/chest-2024 --site harbor-general --labels labels.csv
     """
+    from fedpdc_med.imaging.ingest import check_rejects  # here, so that --help does not wait for scikit-learn
+    from fedpdc_med.imaging.ingest import ingest as run_ingest
+
     if labels and label:
         raise UserError("give --labels or --label, not both")
     result = run_ingest(
@@ -137,7 +140,9 @@ def _list(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
-def _print_summary(result: IngestResult, site: str) -> None:
+def _print_summary(result: "IngestResult", site: str) -> None:
+    from fedpdc_med.imaging.store import read_store
+
     table = Table(title=f"{site}: {len(result.report)} files", title_justify="left")
     for name in ("verdict", "reason", "files"):
         table.add_column(name, justify="right" if name == "files" else "left")

@@ -66,3 +66,14 @@ def test_rotation_fills_with_black_and_keeps_the_centre():
     assert torch.allclose(image[:, 4, 4], torch.tensor(3.0), atol=1e-4)  # (200 - 50) / 50
     assert image.min() >= -1 - 1e-4  # black is (0 - 50) / 50
     assert image[:, 0, 0].max() < 3
+
+
+def test_per_image_normalisation_hides_exposure():
+    """A film and the same film twice as bright and 20 levels higher look alike to the network."""
+    dim = np.random.default_rng(1).integers(0, 100, (1, 1, 8, 8), dtype=np.uint8)
+    preparation = Preparation(mean=(0.0,), std=(1.0,), per_image=True)
+    first, second = (preparation.normalise(Films.of(image, np.array([0])).images) for image in (dim, dim * 2 + 20))
+    assert abs(first.mean().item()) < 1e-5
+    assert torch.allclose(first, second, atol=0.06)  # the 1 added to the spread keeps an empty film finite
+    blank = preparation.normalise(Films.of(np.full((1, 1, 8, 8), 7, np.uint8), np.array([0])).images)
+    assert torch.equal(blank, torch.zeros(1, 1, 8, 8))
