@@ -1,5 +1,6 @@
 """The command line, `fedpdc`. Exit codes: 0 done, 1 the work failed, 2 the user's input was wrong."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -80,6 +81,8 @@ def main() -> None:
         sys.exit(error.exit_code)
     if code == INTERRUPTED:
         error_console.print("stopped; what is finished is kept. Continue a run with: fedpdc resume RUN")
+        sys.stderr.flush()
+        os._exit(INTERRUPTED)  # without waiting for threads that the interrupt may have caught in the middle
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -123,9 +123,13 @@ class ProcessEngine:
         return collect
 
     def close(self) -> None:
-        for process in list((self.pool._processes or {}).values()):
-            process.terminate()
-        self.pool.shutdown(wait=True, cancel_futures=True)
+        """End the workers at once: what counts is on disk, and after Ctrl-C nobody wants to wait for a round."""
+        workers = list((self.pool._processes or {}).values())
+        self.pool.shutdown(wait=False, cancel_futures=True)
+        for worker in workers:
+            worker.kill()
+        for worker in workers:
+            worker.join(timeout=10)
 
 
 class DeviceEngine:

@@ -71,6 +71,7 @@ class Federation:
                 raise UserError(f"site {name!r} has no images; use fewer sites, a larger beta, or give it films")
         if not self.sites:
             raise UserError("there is no site to train at; add at least one")
+        self.initial_model()  # an unknown model or too small an image
         if not len(self.weighting):
             raise UserError("the reference has no `weighting` films; give it at least one a class")
         if self.method.trains_on_reference and not (self.correction and len(self.correction)):

@@ -19,7 +19,7 @@ from fedpdc_med.errors import WorkFailed
 from fedpdc_med.imaging import dicom
 from fedpdc_med.imaging.deidentify import PUBLISHED_KEY, age_band, deidentified, dicom_name, pseudonym, write_dicom
 from fedpdc_med.imaging.duplicates import perceptual_hash
-from fedpdc_med.imaging.pixels import Picture, display
+from fedpdc_med.imaging.pixels import Shown, unscaled
 from fedpdc_med.imaging.records import FilmRecord, Outcome, Reason, Refused, Verdict
 from fedpdc_med.imaging.settings import Settings
 from fedpdc_med.imaging.store import pixel_hash
@@ -60,7 +60,7 @@ def _dicom_film(record: FilmRecord, settings: Settings) -> Outcome:
         raise Refused(Reason.NO_PATIENT)
     label = settings.labels.of(record.name, facts.uid)
     try:
-        shown, applied = display(ds)
+        shown, applied = unscaled(ds)
     except Refused:
         raise
     except Exception as error:
@@ -105,7 +105,7 @@ def _picture_film(record: FilmRecord, settings: Settings) -> Outcome:
         raise Refused(Reason.NO_PATIENT)
     if record.pixels is not None:
         grey = record.pixels if record.pixels.ndim == 2 else record.pixels.mean(axis=-1)
-        return _accepted(record, grey.astype(np.float32) / np.float32(255), "8-bit array", settings)
+        return _accepted(record, Shown(grey.astype(np.float32), 1 / 255), "8-bit array", settings)
     if not record.path.is_file():
         raise Refused(Reason.UNREADABLE, "listed by the collection, but missing")
     try:
@@ -117,7 +117,7 @@ def _picture_film(record: FilmRecord, settings: Settings) -> Outcome:
     return _accepted(record, shown, applied, settings)
 
 
-def _accepted(record: FilmRecord, shown: Picture, applied: str, settings: Settings) -> Outcome:
+def _accepted(record: FilmRecord, shown: Shown, applied: str, settings: Settings) -> Outcome:
     film = to_working_size(shown, settings.size, settings.fit, settings.equalise)
     if film.min() == film.max():
         raise Refused(Reason.BLANK)

@@ -136,6 +136,7 @@ def _examine_all(
     if not todo:
         return time.perf_counter(), 0
     tasks = [records[place] for place in todo]
+    batches = batches_of(tasks)
     accepted = sum(outcome.verdict == Verdict.ACCEPTED for outcome in journal.outcomes.values())
     workers: Workers[FilmRecord, Outcome] = Workers(
         _start, (settings,), min(processes, len(todo)), seconds, ["fedpdc_med.imaging.examine"]
@@ -144,7 +145,7 @@ def _examine_all(
         began = time.perf_counter()
         step(len(journal.outcomes))
         try:
-            for index, result in workers.run(tasks, batches_of(tasks)):
+            for index, result in workers.run(tasks, batches):
                 outcome = _lost(result, seconds) if isinstance(result, Lost) else result
                 accepted += outcome.verdict == Verdict.ACCEPTED
                 journal.add([(todo[index], outcome)])

@@ -61,11 +61,37 @@ class Greys(NamedTuple):
     notes: tuple[str, ...]
 
 
+class Shown(NamedTuple):
+    """A picture whose greys are slope * values + offset, all of them in [0, 1]."""
+
+    values: NDArray[Any]
+    slope: float = 1.0
+    offset: float = 0.0
+
+
 def display(ds: Dataset) -> tuple[Picture, str]:
     """The film as shown on a screen, and a short text of what was applied to its pixels."""
-    grey = greys(steps_of(ds))
-    shown, turned = upright(apply(grey, decode(ds)), ds)
-    return shown, "; ".join([*grey.notes, *turned]) or "as stored"
+    shown, applied = unscaled(ds)
+    return np.float32(shown.slope) * shown.values.astype(np.float32) + np.float32(shown.offset), applied
+
+
+def unscaled(ds: Dataset) -> tuple[Shown, str]:
+    """The film as shown on a screen, but its stored values where one ramp without clipping leads to the greys.
+
+    Averaging the values first and scaling the few pixels that remain gives the same film in half the time.
+    """
+    grey, stored = greys(steps_of(ds)), decode(ds)
+    shown = Shown(stored, *grey.ramp) if grey.ramp and _unclipped(grey, stored) else Shown(apply(grey, stored))
+    values, turned = upright(shown.values, ds)
+    return shown._replace(values=values), "; ".join([*grey.notes, *turned]) or "as stored"
+
+
+def _unclipped(grey: Greys, stored: NDArray[Any]) -> bool:
+    low, high = int(stored.min()), int(stored.max())
+    if grey.ramp is None or low < grey.lowest or high > grey.highest:
+        return False
+    slope, offset = grey.ramp
+    return all(-1e-9 <= slope * value + offset <= 1 + 1e-9 for value in (low, high))
 
 
 def decode(ds: Dataset) -> NDArray[Any]:
@@ -222,7 +248,7 @@ def _padding(ds: Dataset) -> tuple[int, int] | None:
     return (min(low, high), max(low, high)) if isinstance(low, int) and isinstance(high, int) else None
 
 
-def upright(shown: Picture, ds: Dataset) -> tuple[Picture, list[str]]:
+def upright(shown: NDArray[Any], ds: Dataset) -> tuple[NDArray[Any], list[str]]:
     """A frontal film as it is read, head up and the patient's left on the viewer's right, if it says how it lies."""
     way = "".join(part[:1] for part in texts(ds, "PatientOrientation"))
     notes = []

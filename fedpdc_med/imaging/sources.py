@@ -15,7 +15,7 @@ from fedpdc_med.imaging.records import FilmRecord
 from fedpdc_med.imaging.settings import Settings
 from fedpdc_med.imaging.store import read_store
 
-BATCH_FILMS, BATCH_FILE_BYTES, BATCH_PIXEL_BYTES = 8, 1_000_000, 60_000
+BATCH_FILMS, BATCH_FILE_BYTES, BATCH_PIXEL_BYTES = 8, 16_000_000, 60_000
 
 
 def records_of(
@@ -83,5 +83,8 @@ def batches_of(tasks: list[FilmRecord]) -> list[list[int]]:
 def _cost(record: FilmRecord) -> float:
     if record.pixels is not None:
         return max(record.pixels.nbytes / BATCH_PIXEL_BYTES, 1 / BATCH_FILMS)
-    size = record.path.stat().st_size if record.path.exists() else 0
+    try:
+        size = record.path.stat().st_size
+    except OSError:
+        size = 0
     return max(size / BATCH_FILE_BYTES, 1 / BATCH_FILMS)

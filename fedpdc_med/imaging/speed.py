@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from fedpdc_med.imaging.ingest import ingest
 from fedpdc_med.imaging.labels import one_label
+from fedpdc_med.imaging.workers import keep_memory
 
 PRELOAD = ["__main__", "fedpdc_med.imaging.examine"]
 
@@ -25,8 +26,9 @@ class Speed:
     ours: list[float]
 
     @property
-    def ratio(self) -> float:
-        return float(np.median(self.ours) / np.median(self.bare))
+    def ratios(self) -> list[float]:
+        """Ingest against the bare loop of the same round, sorted: a machine that slows down slows both."""
+        return sorted(ours / bare for ours, bare in zip(self.ours, self.bare, strict=True))
 
 
 def measure(folder: Path, stores: Path, *, processes: int, rounds: int, size: int = 128) -> Speed:
@@ -35,7 +37,7 @@ def measure(folder: Path, stores: Path, *, processes: int, rounds: int, size: in
     bare, ours = [], []
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOAD)
-    with context.Pool(processes, _one_thread) as pool:
+    with context.Pool(processes, _as_our_workers) as pool:
         pool.map(partial(bare_film, size=size), files[: 2 * processes])
         for turn in range(rounds):
             began = time.perf_counter()
@@ -60,7 +62,9 @@ def bare_film(path: Path, size: int) -> NDArray[np.uint8]:
     return (film[0] / film.max() * 255).byte().numpy()
 
 
-def _one_thread() -> None:
+def _as_our_workers() -> None:
+    """The bare loop gets what our workers have, or the comparison would measure the C library's memory management."""
     import torch
 
     torch.set_num_threads(1)
+    keep_memory()

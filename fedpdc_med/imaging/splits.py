@@ -34,6 +34,25 @@ def split_by_group(
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The least populated class")
         splitter = StratifiedGroupKFold(folds, shuffle=True, random_state=seed)
-        for fold, (_, films) in enumerate(splitter.split(np.zeros(len(labels)), list(labels), groups)):
+        bundles = _bundles(np.asarray(labels), np.asarray(groups), 2 * folds, seed)
+        for fold, (_, films) in enumerate(splitter.split(np.zeros(len(labels)), list(labels), bundles)):
             split[films] = names[int(np.searchsorted(ends, fold, side="right"))]
     return split
+
+
+def _bundles(labels: NDArray[np.str_], groups: NDArray[np.int64], most: int, seed: int) -> NDArray[np.int64]:
+    """Groups with the same films of each class, dealt into at most `most` bundles, because they are interchangeable.
+
+    StratifiedGroupKFold tries every group in every fold, which takes longer than reading small films.
+    """
+    _, group = np.unique(groups, return_inverse=True)
+    _, label = np.unique(labels, return_inverse=True)
+    counts = np.zeros((group.max() + 1, label.max() + 1), np.int64)
+    np.add.at(counts, (group, label), 1)
+    _, kind = np.unique(counts, axis=0, return_inverse=True)
+    order = np.random.default_rng(seed).permutation(len(kind))
+    order = order[np.argsort(kind[order], kind="stable")]
+    sizes = np.bincount(kind)
+    place = np.empty(len(kind), np.int64)
+    place[order] = np.concatenate([np.arange(size) for size in sizes])
+    return (kind * most + place % most)[group]

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -100,7 +101,7 @@ def write_store(
         "classes": list(CLASSES),
         "counts": counts(manifest),
         "processing": dict(processing),
-        "versions": _versions(),
+        "versions": dict(_versions()),
         "ingest": ingest,
         "manifest_sha256": sha256(text).hexdigest(),
     }
@@ -146,6 +147,7 @@ def _write_films(file: BinaryIO, films: Iterable[NDArray[np.uint8]], count: int,
         raise ValueError(f"{written} bytes of pixels for {count} films of {size} x {size}")
 
 
+@cache
 def _versions() -> dict[str, str]:
     found = {}
     for package in _PACKAGES:

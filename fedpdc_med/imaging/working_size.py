@@ -16,24 +16,24 @@ from monai.transforms import CenterSpatialCrop, HistogramNormalize, Resize, Scal
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
-from fedpdc_med.imaging.pixels import Picture
+from fedpdc_med.imaging.pixels import Picture, Shown
 from fedpdc_med.imaging.records import Reason, Refused
 from fedpdc_med.imaging.settings import Fit
 
 SMALLEST_SIDE, MOST_PIXELS, NARROWEST = 16, 100_000_000, 3.0
 
 
-def to_working_size(shown: Picture, size: int, fit: Fit = "pad", equalise: bool = False) -> NDArray[np.uint8]:
-    """A picture in [0, 1] as uint8 of shape (1, size, size), its aspect kept."""
-    short, long = sorted(shown.shape)
-    if short < SMALLEST_SIDE or long > NARROWEST * short:
-        raise Refused(Reason.SHAPE, f"{shown.shape[1]} x {shown.shape[0]} pixels")
-    film: Any = torch.from_numpy(_reduced(shown, size))[None]
+def to_working_size(shown: Shown, size: int, fit: Fit = "pad", equalise: bool = False) -> NDArray[np.uint8]:
+    """A film as uint8 of shape (1, size, size), its aspect kept."""
+    rows, columns = shown.values.shape
+    if min(rows, columns) < SMALLEST_SIDE or max(rows, columns) > NARROWEST * min(rows, columns):
+        raise Refused(Reason.SHAPE, f"{columns} x {rows} pixels")
+    film: Any = torch.from_numpy(_reduced(shown.values, size))[None]
     if fit == "crop":
         short = min(film.shape[1:])
         film = CenterSpatialCrop((short, short))(film)
     # Averaging over areas is the fast way down without aliasing; upwards it would leave blocks.
-    film = _resize(size, "area" if max(film.shape) >= size else "bilinear")(film)
+    film = _resize(size, "area" if max(film.shape) >= size else "bilinear")(film) * shown.slope + shown.offset
     if equalise:
         film = HistogramNormalize(num_bins=256, min=0, max=1)(film)
     film = _to_bytes()(film)
@@ -42,27 +42,27 @@ def to_working_size(shown: Picture, size: int, fit: Fit = "pad", equalise: bool 
     return np.rint(np.asarray(film)).astype(np.uint8)
 
 
-def picture(path: Path) -> tuple[Picture, str]:
-    """A PNG or JPEG film in [0, 1]; phone photographs carry their orientation in a tag."""
+def picture(path: Path) -> tuple[Shown, str]:
+    """A PNG or JPEG film; phone photographs carry their orientation in a tag."""
     with Image.open(path) as image:
         if image.width * image.height > MOST_PIXELS:
             raise Refused(Reason.SHAPE, f"{image.width} x {image.height} pixels")
         turned = ImageOps.exif_transpose(image)
         if turned.mode.startswith("I"):
-            return np.asarray(turned, np.float32) / np.float32(2**16 - 1), "16-bit picture"
-        return np.asarray(turned.convert("L"), np.float32) / np.float32(255), "8-bit picture"
+            return Shown(np.asarray(turned, np.float32), 1 / (2**16 - 1)), "16-bit picture"
+        return Shown(np.asarray(turned.convert("L")), 1 / 255), "8-bit picture"
 
 
-def _reduced(shown: Picture, size: int) -> Picture:
+def _reduced(values: NDArray[Any], size: int) -> Picture:
     """Means of square blocks, still at least twice as large as needed: the average MONAI would take, but faster."""
-    rows, columns = shown.shape
+    rows, columns = values.shape
     side = max(rows, columns) // (2 * size)
     if side < 2:
-        return shown
+        return values.astype(np.float32)
     # What does not fill a block is less than a hundredth of the film; half of it is left off at each edge.
     top, left = rows % side // 2, columns % side // 2
-    whole = shown[top : top + rows // side * side, left : left + columns // side * side]
-    stripes = np.add.reduce(whole.reshape(-1, side, whole.shape[1]), axis=1)
+    whole = values[top : top + rows // side * side, left : left + columns // side * side]
+    stripes = np.add.reduce(whole.reshape(-1, side, whole.shape[1]), axis=1, dtype=np.float32)
     blocks = stripes[:, ::side].copy()
     for column in range(1, side):
         blocks += stripes[:, column::side]

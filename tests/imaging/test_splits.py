@@ -1,5 +1,6 @@
 """Splits by patient."""
 
+import time
 from collections import Counter
 
 import numpy as np
@@ -52,3 +53,13 @@ def test_a_class_of_one_film_does_not_stop_the_split():
 def test_shares_that_do_not_add_up_are_refused():
     with pytest.raises(ValueError, match=r"add up to 0\.9"):
         split_by_group(["normal"], [0], {"train": 0.8, "test": 0.1})
+
+
+def test_many_patients_are_split_in_no_time_and_as_evenly():
+    rng = np.random.default_rng(0)
+    labels = list(rng.choice(["normal", "covid-19"], 20_000, p=[0.9, 0.1]))
+    began = time.process_time()
+    split = split_by_group(labels, range(20_000), TRAIN_TEST)
+    assert time.process_time() - began < 5
+    tested = Counter(label for label, where in zip(labels, split, strict=True) if where == "test")
+    assert tested["covid-19"] / labels.count("covid-19") == pytest.approx(0.2, abs=0.01)

@@ -4,8 +4,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from fedpdc_med.imaging.pixels import Shown, apply, greys, steps_of, unscaled
 from fedpdc_med.imaging.records import Reason, Refused
-from fedpdc_med.imaging.working_size import picture, to_working_size
+from fedpdc_med.imaging.working_size import picture
+from fedpdc_med.imaging.working_size import to_working_size as fitted
+
+
+def to_working_size(greys, *how, **more):
+    return fitted(Shown(greys), *how, **more)
 
 
 def test_a_square_film_is_averaged_down():
@@ -21,6 +27,19 @@ def test_a_large_film_gives_the_mean_of_its_blocks():
     shown = np.random.default_rng(0).random((256, 256), np.float32)
     expected = shown.reshape(32, 8, 32, 8).mean(axis=(1, 3)) * 255
     assert np.abs(to_working_size(shown, 32)[0] - expected).max() <= 0.51
+
+
+@pytest.mark.parametrize("side", [64, 300, 1024])
+@pytest.mark.parametrize("inverted", ["MONOCHROME1", "MONOCHROME2"])
+@pytest.mark.parametrize("width", [4000, 500])
+def test_scaling_after_averaging_gives_the_film_that_scaling_before_it_gives(film, side, inverted, width):
+    """A window of 4000 clips no pixel, so values are averaged first; one of 500 clips, so greys are."""
+    pixels = np.random.default_rng(0).integers(1000, 3000, (side, side)).astype(np.uint16)
+    ds = film(pixels, BitsStored=12, WindowCenter=2000, WindowWidth=width, PhotometricInterpretation=inverted)
+    shown, _ = unscaled(ds)
+    assert (shown.values.dtype == np.uint16) == (width == 4000)
+    by_greys = fitted(Shown(apply(greys(steps_of(ds)), pixels)), 64)
+    assert np.abs(fitted(shown, 64).astype(int) - by_greys).max() <= 1
 
 
 def test_padding_keeps_all_of_a_wide_film_between_black_bars():
@@ -69,7 +88,8 @@ def test_pictures_of_8_and_16_bits_and_in_colour(tmp_path):
     Image.fromarray(np.full((20, 20), 13107, np.uint16)).save(tmp_path / "deep.png")
     Image.fromarray(np.full((20, 20, 3), 51, np.uint8)).save(tmp_path / "colour.png")
     for name in ("grey", "deep", "colour"):
-        assert picture(tmp_path / f"{name}.png")[0].mean() == pytest.approx(0.2, abs=1e-5)
+        shown, _ = picture(tmp_path / f"{name}.png")
+        assert shown.values.mean() * shown.slope == pytest.approx(0.2, abs=1e-5)
 
 
 def test_a_photograph_that_says_it_is_upside_down_is_turned(tmp_path):
@@ -78,4 +98,4 @@ def test_a_photograph_that_says_it_is_upside_down_is_turned(tmp_path):
     exif[0x0112] = 3
     image.save(tmp_path / "phone.png", exif=exif)
     shown, _ = picture(tmp_path / "phone.png")
-    assert shown[:20].mean() == 1 and shown[20:].mean() == 0
+    assert shown.values[:20].mean() == 255 and shown.values[20:].mean() == 0

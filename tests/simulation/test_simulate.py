@@ -130,6 +130,7 @@ def test_a_users_mistake_is_one_line_and_exit_code_2(simulated, arguments, says)
     assert done.returncode == 2, done.stderr
     assert says in done.stderr and "Traceback" not in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
+    assert not (folder / "x").exists()  # a mistake leaves no half-made run behind
 
 
 def test_a_site_that_holds_films_of_the_reference_is_refused(simulated):
