@@ -55,7 +55,7 @@ def list_experiments() -> None:
         paper = catalogue.published(name)
         table.add_row(name, *[str(paper.get(method, "")) for method in methods])
     console.print(table)
-    console.print("digits needs no download; the ResNet experiments want a GPU. b is the Dirichlet skew, smaller is more.")
+    console.print("digits needs no download; the ResNets want a GPU; b is the Dirichlet skew, smaller is more.")
     console.print("Start one:  fedpdc benchmark run digits --method fedpdc")
 
 
