@@ -259,11 +259,9 @@ def table(title: str) -> Table:
 def print_sites(gains: "pd.DataFrame") -> None:
     alone = gains["own"].notna().any()
     how = ": by its own model > by the federated one" if alone else ""
-    shown = table(f"Each site: weight in the last round, and recall on the holdout films{how}")
-    for column in ("site", "weight", "rarest class (films)", "of that class", "mean recall"):
-        shown.add_column(
-            column, justify="left" if column in ("site", "rarest class (films)") else "right", no_wrap=True
-        )
+    shown = table(f"Each site: last weight, rarest class (its training films), recall on the holdout films{how}")
+    for column in ("site", "weight", "rarest class", "its recall", "mean recall"):
+        shown.add_column(column, justify="left" if column in ("site", "rarest class") else "right", no_wrap=True)
     for row in gains.to_dict("records"):
         weight = f"{row['weight']:.2f}" if row["status"] == "ok" else row["status"]
         both = [
