@@ -59,58 +59,51 @@ class Preparation(BaseModel):
 
 
 class TrainingFilms:
-    """One site's films ready for augmented batches."""
+    """One site's films ready for augmented batches, read from the pool where they lie: no copy, no set-up."""
 
     def __init__(self, films: Films, indices: np.ndarray | None, preparation: Preparation) -> None:
-        images, labels = films.images, films.labels
-        if indices is not None:
-            chosen = torch.from_numpy(indices).to(images.device)
-            images, labels = images[chosen], labels[chosen]
-        self.labels, self.preparation = labels, preparation
-        self.channels, self.size = images.shape[1], images.shape[-1]
-        rows = images.permute(0, 2, 3, 1).contiguous()  # N x H x W x C
-        if preparation.flip:  # a mirrored copy makes flipping a matter of which image is read
-            rows = torch.cat([rows, rows.flip(2)])
-        self.rows = _pad(rows, preparation.pad, preparation.pad_mode) if preparation.pad else rows
+        device = films.images.device
+        self.pool, self.preparation = films.images.permute(0, 2, 3, 1), preparation  # N x H x W x C, contiguous
+        self.places = torch.arange(len(films)) if indices is None else torch.from_numpy(indices)
+        self.places = self.places.to(device)
+        self.labels = films.labels[self.places]
+        self.near = _reflected(self.pool.shape[1], preparation.pad).to(device)
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def batch(self, chosen: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Augmented, normalised images and labels at these positions."""
-        pixels = self._crop(chosen, generator).permute(0, 3, 1, 2)
+        pixels = self._cropped(self.places[chosen], generator).permute(0, 3, 1, 2)
         images = self.preparation.normalise(pixels)
         return _distort(images, self.preparation, generator), self.labels[chosen]
 
-    def _crop(self, chosen: Tensor, generator: torch.Generator) -> Tensor:
-        source = chosen
+    def _cropped(self, films: Tensor, generator: torch.Generator) -> Tensor:
+        """A window of each film, padded and perhaps mirrored: one lookup of the pixels that it shows."""
+        pad, size, channels = self.preparation.pad, self.pool.shape[1], self.pool.shape[3]
+        if not pad and not self.preparation.flip:
+            return self.pool.index_select(0, films)
+
+        def draw(below: int) -> Tensor:
+            return torch.randint(below, (len(films), 1), generator=generator).to(films.device)
+
+        steps = torch.arange(size, device=films.device)
+        down, right = draw(2 * pad + 1) + steps, draw(2 * pad + 1) + steps
         if self.preparation.flip:
-            source = chosen + len(self) * _draw_integers(2, len(chosen), generator).to(chosen.device)
-        if not self.preparation.pad:
-            return self.rows[source]
-        # Every crop is a window of the same shape somewhere in one flat buffer, so a single lookup by the
-        # window's first element copies all of them.
-        size, channels, stride = self.size, self.channels, self.rows.shape[2] * self.channels
-        flat = self.rows.view(-1)
-        window = (size - 1) * stride + size * channels
-        windows = flat.as_strided((len(flat) - window + 1, size, size * channels), (1, stride, 1))
-        places = 2 * self.preparation.pad + 1
-        down, right = (_draw_integers(places, len(chosen), generator).to(chosen.device) for _ in range(2))
-        start = source * self.rows[0].numel() + down * stride + right * channels
-        return windows[start].view(len(chosen), size, size, channels)
+            right = torch.where(draw(2) == 1, right.flip(1), right)
+        rows = films[:, None] * size + self.near[down]
+        pixels = (rows * size)[:, :, None] + self.near[right][:, None, :]
+        window = self.pool.view(-1, channels).index_select(0, pixels.view(-1)).view(len(films), size, size, channels)
+        if pad and self.preparation.pad_mode == "zero":
+            inside = [(place >= pad) & (place < size + pad) for place in (down, right)]
+            window *= (inside[0][:, :, None] & inside[1][:, None, :])[..., None]
+        return window
 
 
-def _draw_integers(below: int, count: int, generator: torch.Generator) -> Tensor:
-    return torch.randint(below, (count,), generator=generator)
-
-
-def _pad(rows: Tensor, pad: int, mode: str) -> Tensor:
-    if mode == "zero":
-        return F.pad(rows, (0, 0, pad, pad, pad, pad))
-    size = rows.shape[1]
-    place = torch.arange(-pad, size + pad, device=rows.device).abs()
-    place = torch.where(place >= size, 2 * (size - 1) - place, place)
-    return rows[:, place][:, :, place].contiguous()
+def _reflected(size: int, pad: int) -> Tensor:
+    """The row (or column) of the film that each row of the padded film repeats."""
+    place = torch.arange(-pad, size + pad).abs()
+    return torch.where(place >= size, 2 * (size - 1) - place, place)
 
 
 def _distort(images: Tensor, preparation: Preparation, generator: torch.Generator) -> Tensor:
