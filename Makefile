@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test lint install install-dev clean
+.PHONY: help demo test lint install install-dev browser clean
 
 help:
 	@echo "make demo    set everything up and run the demonstration"
@@ -34,7 +34,13 @@ lint: install-dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-test: lint
+# The tests of the app drive a real browser. Debian and Ubuntu have one; elsewhere install Chromium by hand.
+browser:
+	@command -v chromium >/dev/null || { echo "installing Chromium for the tests of the app"; \
+		if [ "$$(id -u)" = 0 ]; then sudo=; else sudo=sudo; fi; \
+		$$sudo apt-get -qq update && $$sudo env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y chromium >/dev/null; }
+
+test: lint browser
 	$(BIN)/pytest
 
 clean:

@@ -53,9 +53,13 @@ class Preparation(BaseModel):
             pixels = images.float()
             spread, centre = torch.std_mean(pixels, dim=(1, 2, 3), keepdim=True)
             return ((pixels - centre) / (spread + 1)).contiguous(memory_format=torch.channels_last)
+        count, channels, height, width = images.shape
         std = torch.tensor(self.std, device=images.device)
-        scale, offset = 1 / std, -torch.tensor(self.mean, device=images.device) / std
-        return torch.addcmul(offset, images.permute(0, 2, 3, 1).float(), scale).permute(0, 3, 1, 2)
+        # Repeated for every pixel: a long row is far faster to multiply than many short ones.
+        scale = (1 / std).repeat(height * width)
+        offset = (-torch.tensor(self.mean, device=images.device) / std).repeat(height * width)
+        rows = images.permute(0, 2, 3, 1).contiguous().view(count, -1).float()
+        return rows.mul_(scale).add_(offset).view(count, height, width, channels).permute(0, 3, 1, 2)
 
 
 class TrainingFilms:
