@@ -4,17 +4,25 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from fedpdc_med.algorithms.abavg import ABAVG
+from fedpdc_med.algorithms.data_sharing import DataSharing
 from fedpdc_med.algorithms.fedavg import FedAvg
 from fedpdc_med.algorithms.fedpdc import FedPDC
 from fedpdc_med.algorithms.fedprox import FedProx
+from fedpdc_med.algorithms.learned_weights import LearnedWeights
 from fedpdc_med.algorithms.method import Batch, Context, Method, Scored
 from fedpdc_med.algorithms.moon import MOON
+from fedpdc_med.algorithms.pooled import Pooled
+from fedpdc_med.algorithms.reference_only import ReferenceOnly
+from fedpdc_med.algorithms.server_finetune import ServerFinetune
 from fedpdc_med.algorithms.solo import SOLO
 from fedpdc_med.errors import UserError
 
-METHODS: dict[str, type[Method]] = {method.name: method for method in (FedAvg, FedProx, MOON, SOLO, FedPDC)}
+PAPER = (FedAvg, FedProx, MOON, SOLO, FedPDC)
+COMPETITORS = (ABAVG, DataSharing, ServerFinetune, LearnedWeights, ReferenceOnly, Pooled)  # for the same public set
+METHODS: dict[str, type[Method]] = {method.name: method for method in (*PAPER, *COMPETITORS)}
 
-__all__ = ["METHODS", "Batch", "Context", "Method", "Scored", "make_method", "method_class"]
+__all__ = ["METHODS", "Batch", "Context", "FedAvg", "Method", "Scored", "make_method", "method_class"]
 
 
 def method_class(name: str) -> type[Method]:

@@ -8,7 +8,7 @@ from pydantic import Field
 from torch import Tensor
 
 from fedpdc_med.algorithms.method import Batch, Context, Method, Scored, squared_distance
-from fedpdc_med.algorithms.weighting import by_score
+from fedpdc_med.algorithms.weighting import by_score, macro_recall, sharpened
 
 
 class FedPDC(Method):
@@ -16,15 +16,22 @@ class FedPDC(Method):
 
     The paper's own correction, `penalty`, adds a number that does not depend on the weights being trained, so its
     gradient is zero and every local step is FedAvg's. `proximal` and `reference` are two readings that do act.
+    Weightings other than `accuracy` are not the paper's. On a balanced reference `recall` is the same as `accuracy`.
     """
 
     name: ClassVar[str] = "fedpdc"
     correction: Literal["penalty", "proximal", "reference", "none"] = "penalty"
     strength: Annotated[float, Field(ge=0)] | Literal["adaptive"] = 10.0
+    weighting: Literal["accuracy", "sharpened", "recall", "learned"] = "accuracy"
+    sharpness: float = Field(default=4.0, gt=0)  # k of `sharpened`: weights by p^k
 
     @property
     def trains_on_reference(self) -> bool:
         return self.correction == "reference"
+
+    @property
+    def searches_weights(self) -> bool:
+        return self.weighting == "learned"
 
     def strength_in(self, round: int) -> float:
         """lambda: a constant, or equation 9's 0.5 * t."""
@@ -49,7 +56,11 @@ class FedPDC(Method):
         return 1.0  # the paper to the letter (equation 6): a constant, without a gradient
 
     def weights(self, scored: Sequence[Scored]) -> list[float] | None:
-        return by_score([update.score for update in scored])
+        """Equation 4, of the accuracies unless `weighting` says otherwise; it is also where `learned` starts."""
+        if self.weighting == "recall":
+            return by_score([macro_recall(update.recall) for update in scored])
+        accuracies = [update.score for update in scored]
+        return sharpened(accuracies, self.sharpness) if self.weighting == "sharpened" else by_score(accuracies)
 
 
 def soft_accuracy(logits: Tensor, labels: Tensor) -> Tensor:

@@ -1,14 +1,16 @@
 """The contract of a method: how a site computes its loss, and how a round weighs its updates."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
 
 import torch.nn.functional as F
 from pydantic import BaseModel, ConfigDict
 from torch import Tensor, nn
 
 from fedpdc_med.algorithms.weighting import by_films
+
+Arrangement = Literal["sites", "pooled", "reference"]
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,15 @@ class Scored:
     site: str
     films: int
     score: float
+    recall: Mapping[str, float | None] = field(default_factory=dict)  # by class; None: no film of that class
+
+
+@dataclass(frozen=True)
+class Finetuning:
+    """Training at the coordinator on the `correction` split, after averaging."""
+
+    epochs: int
+    learning_rate: float
 
 
 class Method(BaseModel):
@@ -50,10 +61,27 @@ class Method(BaseModel):
     name: ClassVar[str]
     keeps_local_model: ClassVar[bool] = False  # the site finds its own last model again in its next round
     shares: ClassVar[bool] = True  # False: no averaging, every site goes on from its own model
+    joins_reference: ClassVar[bool] = False  # a site's batches run over its films and the `correction` split together
+    arrangement: ClassVar[Arrangement] = "sites"  # who trains: the sites, or one place with their or the public films
 
     @property
     def trains_on_reference(self) -> bool:
         """Whether sites receive the `correction` split."""
+        return False
+
+    @property
+    def finetuning(self) -> Finetuning | None:
+        """Training at the coordinator on the `correction` split, or None."""
+        return None
+
+    @property
+    def uses_correction(self) -> bool:
+        """Whether anyone trains on the `correction` split, so that the scores must come from other films."""
+        return self.trains_on_reference or self.finetuning is not None
+
+    @property
+    def searches_weights(self) -> bool:
+        """Whether `weights` only start a search that must see all models at once: memory grows with the sites."""
         return False
 
     def local_loss(self, batch: Batch, context: Context) -> Tensor:

@@ -55,6 +55,16 @@ def _predict(model: Path, films: str, start: int, stop: int) -> np.ndarray:
     return _bench.predict(model, films, start, stop)
 
 
+def _finetune(model: Path, answer: Path, round: int) -> None:
+    assert _bench is not None
+    _bench.finetune(model, answer, round)
+
+
+def _search_weights(models: Sequence[Path], start: Sequence[float], round: int) -> list[float]:
+    assert _bench is not None
+    return _bench.search_weights(models, start, round)
+
+
 def chunks(count: int) -> list[tuple[int, int]]:
     return [(start, min(start + CHUNK, count)) for start in range(0, count, CHUNK)]
 
@@ -122,6 +132,19 @@ class ProcessEngine:
 
         return collect
 
+    def finetune(self, model: Path, answer: Path, round: int) -> None:
+        self._result_of(_finetune, model, answer, round)
+
+    def search_weights(self, models: Sequence[Path], start: Sequence[float], round: int) -> list[float]:
+        return self._result_of(_search_weights, models, start, round)
+
+    def _result_of(self, work: Callable[..., Any], *arguments: object) -> Any:
+        """What one worker makes of it, or the one that replaces it."""
+        try:
+            return self._submit(work, *arguments).result()
+        except BrokenProcessPool:
+            return self._submit(work, *arguments).result()
+
     def close(self) -> None:
         """End the workers at once: what counts is on disk, and after Ctrl-C nobody wants to wait for a round."""
         workers = list((self.pool._processes or {}).values())
@@ -148,6 +171,12 @@ class DeviceEngine:
     def predict(self, model: Path, films: str) -> Callable[[], np.ndarray]:
         spans = chunks(len(self.federation.films_of(films)))
         return lambda: np.concatenate([self.bench.predict(model, films, *span) for span in spans])
+
+    def finetune(self, model: Path, answer: Path, round: int) -> None:
+        self.bench.finetune(model, answer, round)
+
+    def search_weights(self, models: Sequence[Path], start: Sequence[float], round: int) -> list[float]:
+        return self.bench.search_weights(models, start, round)
 
     def close(self) -> None:
         pass

@@ -1,5 +1,6 @@
-"""The work of one process: train one site, predict some films. It keeps one network and reuses it."""
+"""The work of one process: a site's training, the coordinator's own, predictions. It keeps one network for all."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,6 +9,9 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
 
+from fedpdc_med.algorithms import FedAvg
+from fedpdc_med.algorithms.learned_weights import search_weights
+from fedpdc_med.federation.arrangement import joined, selected, usual_site
 from fedpdc_med.federation.films import Films, TrainingFilms
 from fedpdc_med.federation.local import frozen_copy, train_locally
 from fedpdc_med.federation.messages import Assignment, Update, seed_for
@@ -31,10 +35,14 @@ class Workbench:
         previous = None
         if federation.method.shares and assignment.previous_model is not None:
             previous = frozen_copy(self._load(assignment.previous_model))
-        films = TrainingFilms(self._here(federation.pools[site.pool]), site.indices, site.preparation)
-        reference = None
+        pool, indices, reference = self._here(federation.pools[site.pool]), site.indices, None
         if federation.method.trains_on_reference and federation.correction is not None:
-            reference = TrainingFilms(self._here(federation.correction), None, site.preparation)
+            correction = self._here(federation.correction)
+            if federation.method.joins_reference:
+                pool, indices = joined(selected(pool, indices), correction), None
+            else:
+                reference = TrainingFilms(correction, None, site.preparation)
+        films = TrainingFilms(pool, indices, site.preparation)
         loss = train_locally(
             self._load(assignment.model),
             films,
@@ -46,13 +54,42 @@ class Workbench:
             reference=reference,
             seed=seed_for(federation.seed, "train", assignment.round, assignment.site),
         )
-        state = {name: tensor.detach().cpu().contiguous() for name, tensor in self.model.state_dict().items()}
-        save_file(state, answer)
+        self._save(answer)
         return Update(assignment.site, answer, site.count, loss)
+
+    def finetune(self, model: Path, answer: Path, round: int) -> None:
+        """Plain cross-entropy on the `correction` split, at the coordinator, in batches like those of most sites."""
+        federation, site = self.federation, usual_site(self.federation)
+        wanted, correction = federation.method.finetuning, federation.correction
+        assert wanted is not None and correction is not None, "federation.check() has seen to it"
+        settings = {"epochs": wanted.epochs, "learning_rate": wanted.learning_rate}
+        train_locally(
+            self._load(model),
+            TrainingFilms(self._here(correction), None, site.preparation),
+            FedAvg(),
+            site.settings.model_copy(update=settings),
+            round=round,
+            score=1.0,
+            previous_model=None,
+            reference=None,
+            seed=seed_for(federation.seed, "finetune", round),
+        )
+        self._save(answer)
+
+    def search_weights(self, models: Sequence[Path], start: Sequence[float], round: int) -> list[float]:
+        films = self._here(self.federation.weighting)
+        images = self.federation.preparation.normalise(films.images)
+        states = [load_file(model, self.device) for model in models]
+        seed = seed_for(self.federation.seed, "weights", round)
+        return search_weights(self.model, states, start, images, films.labels, seed)
 
     def predict(self, model: Path, name: str, start: int, stop: int) -> np.ndarray:
         films = self._here(self.federation.films_of(name))
         return predict(self._load(model), films, self.federation.preparation, start, stop)
+
+    def _save(self, answer: Path) -> None:
+        state = {name: tensor.detach().cpu().contiguous() for name, tensor in self.model.state_dict().items()}
+        save_file(state, answer)
 
     def _load(self, file: Path) -> nn.Module:
         self.model.load_state_dict(load_file(file))

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from fedpdc_med.errors import UserError
+from fedpdc_med.experiments import show
 from fedpdc_med.home import home
 
 if TYPE_CHECKING:
@@ -29,6 +30,10 @@ Data = Annotated[
         help="Folder that holds the images, in their official layout.", envvar="FEDPDC_DATA", show_envvar=True
     ),
 ]
+METHOD_HELP = (
+    "fedpdc, fedavg, fedprox, moon or solo; other uses of the public set: abavg, data-sharing, server-finetune, "
+    "learned-weights; without federation: reference-only, pooled."
+)
 Workers = Annotated[
     int | None,
     typer.Option(
@@ -62,7 +67,7 @@ def list_experiments() -> None:
 @app.command("run")
 def run_experiment(
     experiment: Annotated[str, typer.Argument(help="A name of `fedpdc benchmark list`, or your own .toml file.")],
-    method: Annotated[str, typer.Option(help="fedavg, fedprox, moon, solo or fedpdc.")] = "fedpdc",
+    method: Annotated[str, typer.Option(help=METHOD_HELP)] = "fedpdc",
     preset: Annotated[str, typer.Option(help="quick (2 epochs, 20 rounds) or paper (the paper's numbers).")] = "quick",
     rounds: Annotated[int | None, typer.Option(min=1, help="In place of the preset's.")] = None,
     seed: Annotated[int, typer.Option(help="Fixes every draw: public set, partition, weights, batches.")] = 0,
@@ -76,8 +81,8 @@ def run_experiment(
             "--set",
             metavar="KEY=VALUE",
             help=(
-                "Any setting of the method or the experiment, for instance correction=reference, strength=1, mu=0.1, "
-                "beta=0.5, tau=0.3, public_per_class=10. May be repeated."
+                "Any setting of the method or the experiment, for instance correction=reference, strength=1, "
+                "weighting=sharpened, mu=0.1, beta=0.5, tau=0.3, public_per_class=10. May be repeated."
             ),
         ),
     ] = None,
@@ -93,7 +98,7 @@ def run_experiment(
       fedpdc benchmark run cifar10-cnn-b0.1 --method fedpdc --set correction=reference --data ~/data
     """
     from fedpdc_med.algorithms import make_method
-    from fedpdc_med.experiments import benchmark
+    from fedpdc_med.experiments import benchmark, results
     from fedpdc_med.experiments import experiment as catalogue
 
     chosen, overrides = parse_settings(settings or [], method)
@@ -101,35 +106,52 @@ def run_experiment(
         overrides["rounds"] = rounds
     resolved = catalogue.make_experiment(experiment, preset, method, seed=seed, **overrides)
     made = make_method(method, **chosen)
-    folder = out or home() / "runs" / default_name(resolved, made)
+    folder = out or home() / "runs" / results.run_name(resolved, made)
     if resume and (folder / "config.toml").exists():
         check_same(folder, resolved, made)
         run = benchmark.Run.open(folder)
         benchmark.resume(run, data, workers or cores())
     else:
         run = benchmark.start(resolved, made, data, download, folder, overwrite, workers or cores())
-    print_table([run])
+    show.results(results.table([results.result_of(run)]))
     console.print(f"Run directory: {folder}")
 
 
 @app.command()
 def table(
-    runs: Annotated[list[Path] | None, typer.Argument(help="Run directories. Default: all finished ones.")] = None,
+    runs: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Run directories, kept results (.json), or folders of either. Default: all finished runs."),
+    ] = None,
+    keep: Annotated[
+        Path | None, typer.Option(help="Also write one small JSON file a run, and the figures, into this folder.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The same as JSON.")] = False,
 ) -> None:
-    """Show finished runs beside the paper's numbers: mean and spread over seeds.
+    """Show finished runs beside the paper's numbers: mean and spread over seeds, rounds to reach FedAvg, cost.
 
-    Example: fedpdc benchmark table
+    Examples:
+
+      fedpdc benchmark table
+
+      fedpdc benchmark table docs/results
+
+      fedpdc benchmark table --keep docs/results
     """
-    from fedpdc_med.experiments.results import find_runs
-    from fedpdc_med.runs import Run
+    from fedpdc_med.experiments import figures, results
 
-    found = [Run.open(folder) for folder in runs] if runs else find_runs(home() / "runs")
+    folders = runs or [home() / "runs"]
+    found = results.collect(folder for folder in folders if runs or folder.is_dir())
     if not found:
         raise UserError(
             f"there is no finished benchmark run in {home() / 'runs'}; make one with: fedpdc benchmark run digits"
         )
-    print_table(found, as_json)
+    show.results(results.table(found), as_json)
+    if keep is not None:
+        results.keep(found, keep)
+        pictures = figures.draw(found, keep)
+        pictures += figures.label_distributions([run for folder in folders for run in results.runs_at(folder)], keep)
+        show.console.print(f"Kept {len(found)} results and {pictures} pictures in {keep}")
 
 
 @app.command()
@@ -189,25 +211,13 @@ def parse_settings(pairs: list[str], method: str) -> tuple[dict[str, Any], dict[
     return of_method, of_experiment
 
 
-def default_name(experiment: "Experiment", method: "Method") -> str:
-    """A folder name that tells runs apart: the settings that differ from their defaults are in it."""
-    from fedpdc_med.experiments.experiment import make_experiment
-    from fedpdc_med.experiments.results import described
-
-    plain = make_experiment(experiment.name, experiment.preset, method.name, seed=experiment.seed)
-    changed = [f"{key}={value}" for key, value in experiment.model_dump().items() if value != getattr(plain, key)]
-    parts = [experiment.name, *described({"name": method.name, **method.model_dump()}).split(), *changed]
-    return "-".join([*parts, experiment.preset, f"seed{experiment.seed}"])
-
-
 def check_same(folder: Path, experiment: "Experiment", method: "Method") -> None:
     """--resume must not quietly continue another run than the one described."""
     from fedpdc_med.experiments import benchmark
 
     config = benchmark.Run.open(folder).config
     wanted = {**experiment.model_dump(exclude_none=True), **method.model_dump(), "method": method.name}
-    there = {**config["experiment"], **config["method"], "method": config["method"]["name"]}
-    there["name"] = config["experiment"]["name"]
+    there = {**config["experiment"], **benchmark.method_of(config).model_dump(), "method": config["method"]["name"]}
     for key in wanted:
         if there.get(key) != wanted[key]:
             raise UserError(
@@ -218,38 +228,3 @@ def check_same(folder: Path, experiment: "Experiment", method: "Method") -> None
 
 def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def print_table(runs: list[Any], as_json: bool = False) -> None:
-    import pandas as pd
-
-    from fedpdc_med.experiments.results import result_of, table
-
-    found = table([result_of(run) for run in runs])
-    if as_json:
-        print(found.to_json(orient="records"))
-        return
-    for (experiment, preset, less), rows in found.groupby(["experiment", "preset", "less_than_paper"], sort=False):
-        shown = Table(
-            title=f"{experiment}, preset {preset}: accuracy on the test images, per cent",
-            title_justify="left",
-            caption=f"Less than the paper: {less}." if less else None,
-            caption_justify="left",
-        )
-        columns = ["method", "accuracy", "seeds", "worst class", "s a round"]
-        columns += ["paper", "difference"] if rows["paper"].notna().any() else []
-        for column in columns:
-            shown.add_column(column, justify="left" if column == "method" else "right")
-        for row in rows.to_dict("records"):
-            spread = "" if pd.isna(row["spread"]) else f" ± {row['spread']:.1f}"
-            paper = ["", ""] if pd.isna(row["paper"]) else [f"{row['paper']:.1f}", f"{row['difference']:+.1f}"]
-            cells = [
-                row["method"],
-                f"{row['accuracy']:.1f}{spread}",
-                str(row["seeds"]),
-                f"{row['worst_recall']:.1f}",
-                f"{row['seconds_per_round']:.1f}",
-                *paper,
-            ]
-            shown.add_row(*cells[: len(columns)])
-        console.print(shown)

@@ -91,10 +91,16 @@ def published(name: str) -> dict[str, float]:
     return read(name).get("paper", {}) if name in names() else {}
 
 
+def published_rounds(name: str) -> dict[str, int]:
+    """The rounds that the paper's methods took to reach FedAvg's final accuracy."""
+    return read(name).get("paper_rounds", {}) if name in names() else {}
+
+
 def make_experiment(name: str, preset: str, method: str, **overrides: Any) -> Experiment:
     """The experiment with its preset applied, then what the preset says of this method, then the overrides."""
     table = read(name)
     table.pop("paper", None)
+    table.pop("paper_rounds", None)
     presets = table.pop("preset", {})
     if preset not in presets:
         known = ", ".join(presets) or "none"

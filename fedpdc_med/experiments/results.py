@@ -1,39 +1,95 @@
-"""Finished benchmark runs as rows beside the paper's numbers."""
+"""Finished benchmark runs as plain records, kept as JSON, and as rows beside the paper's numbers."""
 
+import json
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from fedpdc_med.algorithms import method_class
+from fedpdc_med.algorithms import Method, make_method, method_class
 from fedpdc_med.errors import UserError
-from fedpdc_med.experiments.experiment import Experiment, make_experiment, names, published
+from fedpdc_med.experiments.experiment import Experiment, make_experiment, names, published, published_rounds
 from fedpdc_med.runs import Run
 
+SETTING = ["experiment", "preset", "changed"]  # what runs must have in common to stand in one table
+LAST = 5  # rounds over which a score is averaged: one round's swings by several points
+KEPT = ("experiment", "method", "preset", "seed", "rounds", "accuracy", "accuracy_by_round", "worst_recall_by_round")
 
-def find_runs(folder: Path) -> list[Run]:
-    """All finished benchmark runs below a folder."""
+
+def collect(paths: Iterable[Path]) -> list[dict[str, Any]]:
+    """The results behind run directories, kept JSON files, and folders of either; each run once."""
+    found: dict[str, dict[str, Any]] = {}
+    for path in paths:
+        if path.is_file():
+            results = [read_kept(path)]
+        elif path.is_dir():
+            results = [result_of(run) for run in runs_at(path)] + [
+                read_kept(file) for file in sorted(path.glob("*.json"))
+            ]
+        else:
+            raise UserError(f"{path}: there is no run directory, kept result or folder of them")
+        for result in results:
+            found.setdefault(result["command"], result)
+    return list(found.values())
+
+
+def runs_at(folder: Path) -> list[Run]:
+    """The run there, or all finished benchmark runs below."""
+    if (folder / "config.toml").exists():
+        return [Run.open(folder)]
     runs = [Run(config.parent) for config in sorted(folder.glob("**/config.toml"))]
     return [run for run in runs if run.finished and run.config.get("kind") == "benchmark"]
 
 
+def read_kept(file: Path) -> dict[str, Any]:
+    try:
+        result = json.loads(file.read_text())
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise UserError(f"{file} is no kept result: {error}") from None
+    missing = [key for key in KEPT if not isinstance(result, dict) or key not in result]
+    if missing:
+        raise UserError(f"{file} is no kept result: it has no {missing[0]!r}")
+    return result
+
+
+def keep(results: Sequence[dict[str, Any]], folder: Path) -> None:
+    """One small JSON file a run."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for result in results:
+        (folder / f"{result['name']}.json").write_text(json.dumps(result, indent=1) + "\n")
+
+
 def result_of(run: Run) -> dict[str, Any]:
-    """One finished run in numbers."""
+    """One finished run in numbers; accuracies and recalls in per cent, of the test images, which chose nothing."""
     config, rounds = run.config, run.rounds()
     if config.get("kind") != "benchmark" or not run.finished:
         raise UserError(f"{run.folder} is not a finished benchmark run")
-    recalls = [value for value in rounds[-1]["recall"].values() if value is not None]
+    settings = {key: value for key, value in config["method"].items() if key != "name"}
+    experiment, method = Experiment(**config["experiment"]), make_method(config["method"]["name"], **settings)
+    accuracy = [round(100 * record["accuracy"], 3) for record in rounds]
+    worst = [round(100 * min(v for v in record["recall"].values() if v is not None), 3) for record in rounds]
+    scores = [record["score"] for record in rounds if record.get("score") is not None]
     return {
-        "experiment": config["experiment"]["name"],
+        "name": run_name(experiment, method),
+        "experiment": experiment.name,
         "method": described(config["method"]),
-        "name": config["method"]["name"],
-        "preset": config["experiment"]["preset"],
-        "seed": config["experiment"]["seed"],
+        "preset": experiment.preset,
+        "seed": experiment.seed,
+        "changed": changed_settings(experiment, method.name),
         "rounds": rounds[-1]["round"],
-        "accuracy": 100 * rounds[-1]["accuracy"],
-        "worst_recall": 100 * min(recalls),
-        "seconds_per_round": sum(record["seconds"] for record in rounds) / len(rounds),
-        "less_than_paper": less_than_paper(Experiment(**config["experiment"]), config["method"]["name"]),
+        "accuracy": accuracy[-1],
+        "worst_recall": worst[-1],
+        "score": round(100 * sum(scores[-LAST:]) / len(scores[-LAST:]), 3) if scores else None,
+        "accuracy_by_round": accuracy,
+        "worst_recall_by_round": worst,
+        "seconds_per_round": round(sum(record["seconds"] for record in rounds) / len(rounds), 3),
+        "bytes_per_round": round(sum(record.get("bytes", 0) for record in rounds) / len(rounds)),
+        "less_than_paper": less_than_paper(experiment, method.name),
+        "command": command_of(experiment, method),
+        "versions": config["versions"],
+        "git_commit": config.get("git_commit"),
+        "data": {"name": config["data"]["name"], "fingerprint": config["data"]["fingerprint"]},
     }
 
 
@@ -43,6 +99,31 @@ def described(method: dict[str, Any]) -> str:
     changed = [(key, value) for key, value in method.items() if key != "name" and value != fields[key].default]
     shown = [value if isinstance(value, str) else f"{key}={value:g}" for key, value in changed]
     return " ".join([method["name"], *shown])
+
+
+def changed_settings(experiment: Experiment, method: str) -> dict[str, Any]:
+    """The settings of the experiment that are neither its own nor its preset's."""
+    if experiment.name not in names():
+        return {}
+    plain = make_experiment(experiment.name, experiment.preset, method, seed=experiment.seed)
+    return {key: value for key, value in experiment.model_dump().items() if value != getattr(plain, key)}
+
+
+def run_name(experiment: Experiment, method: Method) -> str:
+    """A folder name that tells runs apart: the settings that differ from their defaults are in it."""
+    parts = [experiment.name, *described({"name": method.name, **method.model_dump()}).split()]
+    parts += [f"{key}={value}" for key, value in changed_settings(experiment, method.name).items()]
+    return "-".join([*parts, experiment.preset, f"seed{experiment.seed}"])
+
+
+def command_of(experiment: Experiment, method: Method) -> str:
+    """What to type for the same run."""
+    fields = type(method).model_fields
+    of_method = {key: value for key, value in method.model_dump().items() if value != fields[key].default}
+    changed = {**of_method, **changed_settings(experiment, method.name)}
+    words = ["fedpdc benchmark run", experiment.name, "--method", method.name, "--preset", experiment.preset]
+    words += ["--seed", str(experiment.seed)]
+    return " ".join([*words, *(f"--set {key}={value}" for key, value in changed.items())])
 
 
 def less_than_paper(experiment: Experiment, method: str) -> str:
@@ -60,14 +141,24 @@ def less_than_paper(experiment: Experiment, method: str) -> str:
     return ", ".join(less)
 
 
-def table(results: list[dict[str, Any]]) -> pd.DataFrame:
-    """One row an experiment, method and preset: mean and spread over seeds, the paper's number and the difference."""
+def rounds_to_reach(accuracy_by_round: Sequence[float], wanted: float) -> int | None:
+    """The first round with that accuracy, as in the paper's table IV; None if it was never reached."""
+    return next((t for t, accuracy in enumerate(accuracy_by_round, start=1) if accuracy >= wanted), None)
+
+
+def table(results: Sequence[dict[str, Any]]) -> pd.DataFrame:
+    """One row an experiment, preset and method: mean and spread over seeds, the paper's numbers and the difference."""
+    frame = pd.DataFrame(results)
+    frame["changed"] = [as_text(one) for one in frame["changed"]]
+    frame["to_reach"] = [_rounds_to_reach_fedavg(row, frame) for _, row in frame.iterrows()]
     rows = []
-    keys = ["experiment", "method", "name", "preset", "rounds", "less_than_paper"]
-    for values, group in pd.DataFrame(results).groupby(keys, sort=False):
+    keys = [*SETTING, "less_than_paper", "method"]
+    for values, group in frame.groupby(keys, sort=False):
         row = dict(zip(keys, map(str, values), strict=True))
-        paper = published(row["experiment"]).get(row.pop("name"))
-        mean = group["accuracy"].mean()
+        name = row["method"].split()[0]
+        literal = row["method"] == name  # a variant of ours has no number in the paper
+        paper = published(row["experiment"]).get(name) if literal else None
+        mean, reached = group["accuracy"].mean(), group["to_reach"]
         rows.append(
             {
                 **row,
@@ -75,9 +166,29 @@ def table(results: list[dict[str, Any]]) -> pd.DataFrame:
                 "accuracy": mean,
                 "spread": group["accuracy"].std() if len(group) > 1 else None,
                 "worst_recall": group["worst_recall"].mean(),
+                "score": group["score"].mean(),
+                "rounds": int(group["rounds"].max()),
+                "to_reach_fedavg": reached.mean() if reached.notna().all() else None,
+                "seeds_that_reached": int(reached.notna().sum()),
+                "bytes_per_round": group["bytes_per_round"].mean(),
+                "seconds_per_round": group["seconds_per_round"].mean(),
                 "paper": paper,
                 "difference": mean - paper if paper is not None else None,
-                "seconds_per_round": group["seconds_per_round"].mean(),
+                "paper_to_reach": published_rounds(row["experiment"]).get(name) if literal else None,
             }
         )
-    return pd.DataFrame(rows).sort_values(["experiment", "preset", "accuracy"], ascending=[True, True, False])
+    order = [*SETTING, "accuracy"]
+    return pd.DataFrame(rows).sort_values(order, ascending=[True, True, True, False], ignore_index=True)
+
+
+def as_text(changed: dict[str, Any]) -> str:
+    return ", ".join(f"{key}={value}" for key, value in changed.items())
+
+
+def _rounds_to_reach_fedavg(row: pd.Series, frame: pd.DataFrame) -> float:
+    keys = [*SETTING, "seed"]
+    same = (frame[keys] == row[keys]).all(axis=1) & (frame["method"] == "fedavg")
+    if not same.any() or row["method"] == "solo":
+        return float("nan")
+    wanted = frame.loc[same, "accuracy"].iloc[0]
+    return float(rounds_to_reach(row["accuracy_by_round"], wanted) or "nan")

@@ -58,12 +58,13 @@ class Coordinator:
             )
 
         scores = {update.site: self._score("weighting", scoring[update.site]()) for update in usable}
-        scored = [Scored(update.site, update.films, scores[update.site].accuracy) for update in usable]
-        weights, note = self._weights(scored)
+        scored = [Scored(one.site, one.films, scores[one.site].accuracy, scores[one.site].recall) for one in usable]
+        weights, notes = self._weights(scored, usable, t)
 
         self.progress = Progress(t, {one.site: one.score for one in scored}, self._kept(usable))
-        state = self._next_state(usable, weights)
-        checkpoint = self.run.begin_checkpoint(state, self.progress)
+        checkpoint = self.run.begin_checkpoint(self._next_state(usable, weights), self.progress)
+        if federation.method.finetuning:
+            notes += self._finetune(checkpoint, t)
         judged, of_global = self._evaluate(checkpoint, usable)
 
         for update, weight in zip(usable, weights, strict=True):
@@ -80,12 +81,14 @@ class Coordinator:
         record = {
             "round": t,
             "seconds": round(time.perf_counter() - started, 3),
+            "bytes": self._bytes_sent(sampled, len(usable), t),
             "accuracy": judged.accuracy,
             "recall": judged.recall,
+            "score": of_global,  # P: choices between settings look at this one, never at the accuracy
             "sites": sites,
         }
-        if note:
-            record["note"] = note
+        if notes:
+            record["note"] = "; ".join(notes)
         self.run.commit(record)
         self.run.forget_updates(self.progress)
         return record
@@ -110,13 +113,18 @@ class Coordinator:
     def _score(self, films: str, probabilities: np.ndarray) -> Score:
         return score(self.federation.films_of(films).labels.numpy(), probabilities, self.federation.classes)
 
-    def _weights(self, scored: list[Scored]) -> tuple[list[float], str | None]:
-        if not self.federation.method.shares:
-            return [0.0] * len(scored), None
-        weights = self.federation.method.weights(scored)
-        if weights is not None:
-            return weights, None
-        return by_films([one.films for one in scored]), "every score is zero: weights are by number of films"
+    def _weights(self, scored: list[Scored], usable: list[Update], t: int) -> tuple[list[float], list[str]]:
+        method, notes = self.federation.method, list[str]()
+        if not method.shares:
+            return [0.0] * len(scored), []
+        weights = method.weights(scored)
+        if weights is None:
+            found = "the same" if any(one.score for one in scored) else "zero"
+            weights = by_films([one.films for one in scored])
+            notes = [f"every score is {found}: weights are by number of films"]
+        if method.searches_weights:
+            weights = self.engine.search_weights([update.model for update in usable], weights, t)
+        return weights, notes
 
     def _kept(self, usable: list[Update]) -> dict[str, str]:
         if not self.federation.method.keeps_local_model:
@@ -127,6 +135,32 @@ class Coordinator:
         if not self.federation.method.shares:
             return load_file(self.run.checkpoint_file)
         return weighted_average((load_file(update.model) for update in usable), weights)
+
+    def _finetune(self, checkpoint: Path, t: int) -> list[str]:
+        """Train the average at the coordinator; one that this spoils stays as it was, and the round says so."""
+        answer = self.run.site_models / "finetuned.safetensors"  # no site's: those are named by round
+        self.engine.finetune(checkpoint, answer, t)
+        state = load_file(answer)
+        problem = problem_with(state, self.expected)
+        if problem:
+            return [f"the fine-tuned model is not used: {problem}"]
+        self.run.begin_checkpoint(state, self.progress)
+        return []
+
+    def _bytes_sent(self, sampled: list[str], returned: int, t: int) -> int:
+        """Models to the sampled sites and back, and the `correction` films to those that had none yet.
+
+        Nothing travels where nothing is shared, nor where all films lie in one place.
+        """
+        federation, method = self.federation, self.federation.method
+        if not method.shares or method.arrangement != "sites":
+            return 0
+        total = (len(sampled) + returned) * sum(tensor.nbytes for tensor in self.expected.values())
+        if method.trains_on_reference and federation.correction is not None:
+            everyone, tau, seed = list(federation.sites), federation.tau, federation.seed
+            had = {name for earlier in range(1, t) for name in sample_sites(everyone, tau, seed, earlier)}
+            total += len(set(sampled) - had) * federation.correction.images.nbytes
+        return total
 
     def _evaluate(self, checkpoint: Path, usable: list[Update]) -> tuple[Score, float]:
         """The global model on the judging films, and its accuracy P on the weighting films.

@@ -18,6 +18,14 @@ class Engine(Protocol):
         """Start predicting a named set of films; calling the result waits for the probabilities."""
         ...
 
+    def finetune(self, model: Path, answer: Path, round: int) -> None:
+        """Train a model at the coordinator, on the `correction` split; its state is left in the file `answer`."""
+        ...
+
+    def search_weights(self, models: Sequence[Path], start: Sequence[float], round: int) -> list[float]:
+        """The weights of these models whose average does best on the weighting films, looked for from `start`."""
+        ...
+
     def close(self) -> None: ...
 
 

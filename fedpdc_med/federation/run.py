@@ -1,5 +1,6 @@
 """From a federation and a run directory to a finished run."""
 
+from fedpdc_med.federation.arrangement import arranged
 from fedpdc_med.federation.coordinator import Coordinator
 from fedpdc_med.federation.setup import Federation
 from fedpdc_med.progress import progress
@@ -10,6 +11,7 @@ def run_rounds(federation: Federation, run: Run, workers: int, label: str) -> No
     """Run what is left of the rounds, then write the final model and its predictions."""
     from fedpdc_med.engines.local import open_engine  # here, because engines build on this package
 
+    federation = arranged(federation)
     federation.check()
     if run.finished:
         return

@@ -53,7 +53,7 @@ class Federation:
     pools: list[Films]
     sites: dict[str, SiteFilms]
     weighting: Films  # scores local models
-    correction: Films | None  # sent to sites, if the method trains on it
+    correction: Films | None  # trained on, at the sites or the coordinator, if the method does
     reported: dict[str, EvaluationSet]  # predicted at the end
     judge: str  # the reported set whose accuracy and recall stand in rounds.jsonl
     rounds: int
@@ -74,10 +74,10 @@ class Federation:
         self.initial_model()  # an unknown model or too small an image
         if not len(self.weighting):
             raise UserError("the reference has no `weighting` films; give it at least one a class")
-        if self.method.trains_on_reference and not (self.correction and len(self.correction)):
+        if self.method.uses_correction and not (self.correction and len(self.correction)):
             raise UserError(
                 f"method {self.method.name!r} with these settings trains on the reference's `correction` "
-                "split, which is empty; enlarge the reference or choose another correction"
+                "split, which is empty; enlarge the reference or choose another method or correction"
             )
 
     def films_of(self, name: str) -> Films:

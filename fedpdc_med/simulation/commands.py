@@ -11,7 +11,7 @@ from rich.table import Table
 
 from fedpdc_med import RESEARCH_USE_ONLY
 from fedpdc_med.errors import UserError, WorkFailed
-from fedpdc_med.experiments.commands import Workers, cores
+from fedpdc_med.experiments.commands import METHOD_HELP, Workers, cores
 from fedpdc_med.home import home
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def simulate(
     sites: Annotated[
         Path | None, typer.Option(help="Folder of hospital modules. Default: the hospitals that come along.")
     ] = None,
-    method: Annotated[str, typer.Option(help="fedpdc, fedavg, fedprox, moon or solo.")] = "fedpdc",
+    method: Annotated[str, typer.Option(help=METHOD_HELP)] = "fedpdc",
     compare: Annotated[str, typer.Option(help="Other methods on the same films and seed, separated by commas.")] = "",
     settings: Annotated[
         list[str] | None,
@@ -203,9 +203,12 @@ def run_folder(out: Path | None, name: str, main: str, method: Any, seed: int) -
 
 
 def check_same(run: "Run", settings: Any, method: Any) -> None:
+    from fedpdc_med.algorithms import make_method
+
     config = run.config
-    wanted = {**settings.model_dump(), **method.model_dump()}
-    there = {**config.get("simulation", {}), **config["method"]}
+    wanted = {"method": method.name, **settings.model_dump(), **method.model_dump()}
+    there = {**config.get("simulation", {}), **make_method(**config["method"]).model_dump()}
+    there["method"] = config["method"]["name"]
     for key, value in wanted.items():
         if there.get(key) != value:
             raise UserError(

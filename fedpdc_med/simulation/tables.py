@@ -51,12 +51,13 @@ def site_gains(run: Run, solo: Run | None, split: str = "holdout") -> pd.DataFra
         if not site["takes_part"]:
             continue
         counts = pd.Series(site["training_films"])
+        recorded = last["sites"].get(name, {"status": "none"})  # a method without a federation gives sites no weight
         rarest = str(counts.idxmin())
         row = {
             "site": name,
             "films": int(counts.sum()),
-            "weight": last["sites"][name].get("weight"),
-            "status": last["sites"][name]["status"],
+            "weight": recorded.get("weight"),
+            "status": recorded["status"],
             "rarest": rarest,
             "rarest_films": int(counts.min()),
             "federated": together.loc[rarest, "recall"],

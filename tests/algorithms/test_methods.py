@@ -46,6 +46,14 @@ def test_the_table_holds_the_papers_methods():
     assert all(METHODS[name].name == name for name in METHODS)
 
 
+def test_the_table_holds_what_else_a_public_set_could_be_used_for():
+    competitors = {"abavg", "data-sharing", "server-finetune", "learned-weights", "reference-only", "pooled"}
+    assert set(METHODS) >= competitors
+    for name in competitors:  # none of them changes a site's loss
+        loss = make_method(name).local_loss(batch_of(LOCAL, IMAGES, LABELS), context(LOCAL))
+        assert loss.item() == pytest.approx(CROSS_ENTROPY, rel=1e-6)
+
+
 def test_fedavg_loss_is_the_cross_entropy():
     loss = make_method("fedavg").local_loss(batch_of(LOCAL, IMAGES, LABELS), context(LOCAL))
     assert loss.item() == pytest.approx(CROSS_ENTROPY, rel=1e-6)
@@ -142,6 +150,8 @@ def test_fedpdc_has_no_weights_when_every_score_is_zero():
         ("fedprox", {"nu": 1}, "method 'fedprox' has no setting 'nu'; its settings are: mu"),
         ("fedpdc", {"correction": "magic"}, "setting 'correction' = 'magic'"),
         ("moon", {"temperature": 0}, "setting 'temperature' = 0"),
+        ("fedpdc", {"sharpness": 0}, "setting 'sharpness' = 0"),
+        ("server-finetune", {"server_epochs": 0}, "setting 'server_epochs' = 0"),
     ],
 )
 def test_a_wrong_name_or_setting_says_what_to_do(name, settings, says):

@@ -19,17 +19,24 @@ def final_model(federation, engine, folder):
     return run.checkpoint_file.read_bytes(), records
 
 
-@pytest.mark.parametrize("settings", [{"correction": "reference", "strength": 1}, {}])
-def test_the_number_of_workers_does_not_change_a_bit(tiny_federation, tmp_path, settings):
+@pytest.mark.parametrize(
+    ("method", "settings"),
+    [
+        ("fedpdc", {"correction": "reference", "strength": 1, "weighting": "learned"}),
+        ("fedpdc", {}),
+        ("server-finetune", {}),
+    ],
+)
+def test_the_number_of_workers_does_not_change_a_bit(tiny_federation, tmp_path, method, settings):
     results = []
     for workers in (1, 2, 3):
-        federation = tiny_federation("fedpdc", settings=settings)
+        federation = tiny_federation(method, settings=settings)
         engine = ProcessEngine(federation, workers)
         try:
             results.append(final_model(federation, engine, tmp_path / str(workers))[0])
         finally:
             engine.close()
-    federation = tiny_federation("fedpdc", settings=settings)
+    federation = tiny_federation(method, settings=settings)
     in_this_process, _ = final_model(federation, DeviceEngine(federation, "cpu"), tmp_path / "none")
     assert results == [in_this_process] * 3
 
@@ -52,6 +59,24 @@ def test_a_worker_that_is_killed_is_replaced_and_the_result_is_the_same(tiny_fed
         engine.close()
     assert [site["status"] for site in records[0]["sites"].values()] == ["ok"] * 4
     assert state == undisturbed
+
+
+def test_the_coordinators_own_training_outlives_its_worker(tiny_federation, tmp_path):
+    federation = tiny_federation("server-finetune", settings={"server_epochs": 1000})
+    start = _initial(federation, tmp_path)
+    DeviceEngine(federation, "cpu").finetune(start, tmp_path / "here", 1)
+    engine = ProcessEngine(federation, 1)
+    engine.predict(start, "test")()  # the worker is up
+    victim = next(iter(engine.pool._processes))
+    killing = threading.Timer(0.2, os.kill, (victim, signal.SIGKILL))
+    killing.start()
+    try:
+        engine.finetune(start, tmp_path / "there", 1)
+        killing.join()
+        assert victim not in engine.pool._processes
+    finally:
+        engine.close()
+    assert (tmp_path / "there").read_bytes() == (tmp_path / "here").read_bytes()
 
 
 def _initial(federation, folder):

@@ -7,7 +7,8 @@ from fedpdc_med.algorithms import make_method
 from fedpdc_med.experiments.benchmark import build
 from fedpdc_med.experiments.datasets import load
 from fedpdc_med.experiments.experiment import make_experiment, names, published, read
-from fedpdc_med.experiments.results import described, less_than_paper, table
+from fedpdc_med.experiments.results import described, less_than_paper
+from fedpdc_med.federation.arrangement import arranged
 
 DIGITS = load("digits")
 
@@ -40,6 +41,30 @@ def test_a_method_that_trains_on_public_images_gets_half_of_the_same_ones():
     assert np.bincount(trained_on.correction.labels).tolist() == [5] * 10
     both = pixels(trained_on.weighting) | pixels(trained_on.correction)
     assert both == pixels(scored_only.weighting) == pixels(shared.weighting) == pixels(shared.correction)
+
+
+@pytest.mark.parametrize(
+    ("method", "correction", "weighting"),
+    [("data-sharing", 5, 5), ("server-finetune", 5, 5), ("abavg", 0, 10), ("learned-weights", 0, 10)],
+)
+def test_every_competitor_has_the_same_public_images_to_use(method, correction, weighting):
+    federation = digits(method)
+    assert np.bincount(federation.weighting.labels).tolist() == [weighting] * 10
+    assert len(federation.correction or []) == 10 * correction
+
+
+def test_reference_only_trains_on_every_public_image_and_pooled_on_every_other():
+    alone, pooled = arranged(digits("reference-only")), arranged(digits("pooled"))
+    assert pixels(alone.pools[0]) == pixels(digits().weighting) and len(alone.pools[0]) == 100
+    assert len(pooled.pools[0]) == len(DIGITS.train_labels) - 100
+    assert not pixels(alone.pools[0]) & pixels(pooled.pools[0])
+
+
+@pytest.mark.parametrize("method", ["reference-only", "pooled", "data-sharing"])
+def test_competitors_have_the_rounds_and_epochs_of_the_others(method):
+    federation, fedavg = arranged(digits(method, "paper")), digits("fedavg", "paper")
+    assert federation.rounds == fedavg.rounds == 100
+    assert {site.settings for site in federation.sites.values()} == {fedavg.sites["site-01"].settings}
 
 
 def test_the_seed_fixes_who_gets_what():
@@ -80,15 +105,6 @@ def test_a_row_says_in_which_ways_it_did_less_than_the_paper():
     assert less_than_paper(make_experiment("cifar10-cnn-b0.1", "paper", "fedavg"), "fedavg") == ""
     quick = make_experiment("cifar10-cnn-b0.1", "quick", "fedavg", images=5000)
     assert less_than_paper(quick, "fedavg") == "20 of 100 rounds, 2 of 10 epochs, 5,000 images only"
-
-
-def test_the_table_has_mean_spread_and_the_difference_to_the_paper():
-    run = {"experiment": "cifar10-cnn-b0.1", "method": "fedavg", "name": "fedavg", "preset": "quick", "rounds": 20}
-    run |= {"worst_recall": 0.0, "seconds_per_round": 7.0, "less_than_paper": ""}
-    row = table([{**run, "seed": 0, "accuracy": 30.0}, {**run, "seed": 1, "accuracy": 34.0}]).iloc[0]
-    assert (row["seeds"], row["accuracy"], row["paper"]) == (2, 32.0, 62.1)
-    assert row["spread"] == pytest.approx(np.sqrt(8))  # deviations of 2 and 2, divided by n - 1 = 1
-    assert row["difference"] == pytest.approx(-30.1)
 
 
 def test_a_method_is_described_by_what_is_not_its_default():

@@ -8,11 +8,14 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from fedpdc_med.algorithms import make_method
 from fedpdc_med.engines.local import DeviceEngine
 from fedpdc_med.errors import UserError, WorkFailed
 from fedpdc_med.federation.aggregation import weighted_average
 from fedpdc_med.federation.coordinator import Coordinator, dissimilarity, sample_sites
-from fedpdc_med.federation.messages import Update
+from fedpdc_med.federation.films import TrainingFilms
+from fedpdc_med.federation.local import train_locally
+from fedpdc_med.federation.messages import LocalSettings, Update, seed_for
 from fedpdc_med.runs import Run
 
 
@@ -42,7 +45,7 @@ def test_a_round_is_recorded_as_the_design_says(tiny_federation, tmp_path):
     record = coordinator.run_round()
     assert run.rounds() == [record]
     assert record["round"] == 1
-    assert set(record) == {"round", "seconds", "accuracy", "recall", "sites"}
+    assert set(record) == {"round", "seconds", "bytes", "accuracy", "recall", "sites"}
     site = record["sites"]["site-2"]
     assert set(site) == {"status", "films", "loss", "score", "recall", "weight", "dissimilarity"}
     assert (site["status"], site["films"]) == ("ok", 50)
@@ -100,6 +103,93 @@ def test_all_scores_zero_falls_back_to_film_counts_and_says_so(tiny_federation, 
     assert [one["score"] for one in record["sites"].values()] == [0, 0]
     assert [one["weight"] for one in record["sites"].values()] == pytest.approx([30 / 70, 40 / 70])
     assert "every score is zero" in record["note"]
+
+
+def test_equal_scores_give_abavg_no_weights_and_the_round_says_so(tiny_federation, tmp_path):
+    federation = tiny_federation("abavg", sites=2, per_site={i: {"epochs": 30} for i in range(2)})
+    all_class_0 = [dataclasses.replace(pool, labels=pool.labels * 0) for pool in federation.pools]
+    coordinator, _, _ = opened(dataclasses.replace(federation, pools=all_class_0), tmp_path)
+    record = coordinator.run_round()
+    first, second = (one["score"] for one in record["sites"].values())
+    assert first == second > 0
+    assert [one["weight"] for one in record["sites"].values()] == pytest.approx([30 / 70, 40 / 70])
+    assert record["note"] == "every score is the same: weights are by number of films"
+
+
+def test_learned_weights_are_recorded_and_lower_the_loss_on_the_weighting_films(tiny_federation, tmp_path):
+    federation = tiny_federation("learned-weights", per_site={i: {"epochs": 10} for i in range(4)})
+    coordinator, engine, run = opened(federation, tmp_path)
+    sites = coordinator.run_round()["sites"].values()
+    found, scores = [one["weight"] for one in sites], [one["score"] for one in sites]
+    assert sum(found) == pytest.approx(1)
+    states = [engine.states[f"site-{i}"] for i in range(4)]
+    expected = weighted_average(states, found)
+    assert all(torch.equal(value, expected[name]) for name, value in load_file(run.checkpoint_file).items())
+
+    def loss(file):
+        probabilities = torch.from_numpy(engine.predict(file, "weighting")())
+        return torch.nn.functional.nll_loss(probabilities.log(), federation.weighting.labels).item()
+
+    by_accuracy = tmp_path / "by_accuracy.safetensors"
+    save_file(weighted_average(states, [score / sum(scores) for score in scores]), by_accuracy)
+    assert loss(run.checkpoint_file) < loss(by_accuracy)
+
+
+def test_finetuning_at_the_coordinator_starts_from_the_average_and_changes_it(tiny_federation, tmp_path):
+    federation = tiny_federation("server-finetune", settings={"server_epochs": 3})
+    coordinator, engine, run = opened(federation, tmp_path)
+    record = coordinator.run_round()
+    average = weighted_average([engine.states[f"site-{i}"] for i in range(4)], [30 / 180, 40 / 180, 50 / 180, 60 / 180])
+    model = federation.initial_model().to(memory_format=torch.channels_last)
+    model.load_state_dict(average)
+    train_locally(
+        model,
+        TrainingFilms(federation.correction, None, federation.preparation),
+        make_method("fedavg"),
+        LocalSettings(epochs=3, batch_size=8, learning_rate=0.01),
+        round=1,
+        score=1.0,
+        previous_model=None,
+        reference=None,
+        seed=seed_for(0, "finetune", 1),
+    )
+    made, by_hand = load_file(run.checkpoint_file), model.state_dict()
+    assert all(torch.equal(made[name], by_hand[name]) for name in made)
+    assert not torch.equal(made["classify.weight"], average["classify.weight"])
+    assert "note" not in record and list(run.site_models.iterdir()) == []
+
+
+def test_a_model_that_finetuning_spoils_is_not_used_and_the_round_says_so(tiny_federation, tmp_path):
+    spoiling = {"server_learning_rate": 1e30, "server_epochs": 5}
+    coordinator, engine, run = opened(tiny_federation("server-finetune", settings=spoiling), tmp_path)
+    record = coordinator.run_round()
+    assert "the fine-tuned model is not used" in record["note"] and "not finite" in record["note"]
+    average = weighted_average([engine.states[f"site-{i}"] for i in range(4)], [30 / 180, 40 / 180, 50 / 180, 60 / 180])
+    assert all(torch.equal(value, average[name]) for name, value in load_file(run.checkpoint_file).items())
+
+
+def test_bytes_are_models_both_ways_and_the_public_films_once_a_site(tiny_federation, tmp_path):
+    """Of 6 sites 3 are sampled a round; 12 public films of 16 x 16 pixels go to each site the first time."""
+    coordinator, engine, _ = opened(tiny_federation("data-sharing", sites=6, tau=0.5), tmp_path)
+    records = [coordinator.run_round() for _ in range(5)]
+    model = sum(value.numel() * value.element_size() for value in engine.states["site-0"].values())
+    seen = set()
+    for record, sent in zip(records, engine.assignments, strict=True):
+        new = set(sent) - seen
+        assert record["bytes"] == 6 * model + len(new) * 12 * 16 * 16
+        seen |= new
+    assert len(seen) == 6
+
+
+def test_bytes_leave_out_the_models_that_never_came_back(tiny_federation, tmp_path):
+    coordinator, _, _ = opened(tiny_federation("fedavg", per_site={1: {"learning_rate": 1e30}}), tmp_path)
+    one = sum(value.nbytes for value in coordinator.expected.values())
+    assert coordinator.run_round()["bytes"] == 7 * one  # four out, three usable ones back
+
+
+def test_solo_sends_nothing(tiny_federation, tmp_path):
+    coordinator, _, _ = opened(tiny_federation("solo"), tmp_path)
+    assert coordinator.run_round()["bytes"] == 0
 
 
 def test_a_diverged_site_is_rejected_and_the_run_goes_on(tiny_federation, tmp_path):
@@ -178,9 +268,10 @@ def test_solo_sites_go_on_from_their_own_model_and_the_record_is_their_mean(tiny
     assert set(coordinator.predictions()["model"]) == {"site-0", "site-1", "site-2"}
 
 
-def test_a_run_resumed_from_any_round_ends_in_the_same_bits(tiny_federation, tmp_path):
+@pytest.mark.parametrize("method", ["moon", "server-finetune", "learned-weights", "data-sharing"])
+def test_a_run_resumed_from_any_round_ends_in_the_same_bits(tiny_federation, tmp_path, method):
     """MOON has the most to remember: scores, models kept by sites, the sampling of sites."""
-    federation = tiny_federation("moon", sites=5, tau=0.6)
+    federation = tiny_federation(method, sites=5, tau=0.6)
     whole, _, run = opened(federation, tmp_path / "whole")
     for _ in range(4):
         whole.run_round()
@@ -196,6 +287,7 @@ def test_a_run_resumed_from_any_round_ends_in_the_same_bits(tiny_federation, tmp
             again.run_round()
         assert part.checkpoint_file.read_bytes() == expected
         assert [record["round"] for record in part.rounds()] == [1, 2, 3, 4]
+        assert [record["bytes"] for record in part.rounds()] == [record["bytes"] for record in run.rounds()]
 
 
 def test_rounds_can_be_read_while_a_run_is_under_way(tiny_federation, tmp_path):
@@ -233,6 +325,9 @@ def test_what_would_fail_later_is_said_before_the_first_round(tiny_federation, c
 def test_a_method_that_trains_on_the_reference_needs_a_correction_split(tiny_federation):
     federation = tiny_federation("fedpdc", settings={"correction": "reference"})
     federation.check()
+    finetuning = tiny_federation("server-finetune")
+    with pytest.raises(UserError, match=r"method 'server-finetune'.*`correction` split"):
+        dataclasses.replace(finetuning, correction=None).check()
     with pytest.raises(UserError, match="`correction` split, which is empty"):
         dataclasses.replace(federation, correction=None).check()
 

@@ -1,0 +1,68 @@
+"""Results as tables on a terminal."""
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+console = Console()
+LEGEND = (
+    "worst: recall of the worst class, %; score: accuracy of the global model on the reference, last rounds, %; "
+    "reach: rounds to FedAvg's final accuracy; MB: sent in a round; +-: against the paper."
+)
+
+
+def results(table: "pd.DataFrame", as_json: bool = False) -> None:
+    """One table an experiment and preset, best method first."""
+    if as_json:
+        print(json.dumps(json.loads(table.to_json(orient="records"))))
+        return
+    setting = ["experiment", "preset", "changed"]
+    for (experiment, preset, changed), rows in table.groupby(setting, sort=False):
+        less = sorted(set(rows["less_than_paper"]) - {""})
+        title = f"{experiment}{f' with {changed}' if changed else ''}, preset {preset}: accuracy on the test images, %"
+        shown = Table(title=title, title_justify="left", caption_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+        shown.caption = f"Less than the paper: {'; '.join(less)}." if less else None
+        columns = columns_for(rows)
+        for column in columns:
+            shown.add_column(column, justify="left" if column == "method" else "right", no_wrap=column == "method")
+        for row in rows.to_dict("records"):
+            shown.add_row(*[columns[column](row) for column in columns])
+        console.print(shown)
+    console.print(LEGEND)
+
+
+def columns_for(rows: "pd.DataFrame") -> dict[str, Any]:
+    """What to print of a row, by column; the columns that every row leaves empty are left out."""
+    columns = {
+        "method": lambda row: row["method"],
+        "accuracy": lambda row: number(row["accuracy"]) + ("" if missing(row["spread"]) else f" ± {row['spread']:.1f}"),
+        "seeds": lambda row: str(row["seeds"]),
+        "worst": lambda row: number(row["worst_recall"]),
+        "score": lambda row: number(row["score"]),
+        "reach": rounds_to_reach,
+        "MB": lambda row: number(row["bytes_per_round"] / 1e6) if row["bytes_per_round"] else "",
+        "paper": lambda row: number(row["paper"]),
+        "+-": lambda row: "" if missing(row["difference"]) else f"{row['difference']:+.1f}",
+        "paper's reach": lambda row: number(row["paper_to_reach"], 0),
+    }
+    return {name: shown for name, shown in columns.items() if any(shown(row) for row in rows.to_dict("records"))}
+
+
+def rounds_to_reach(row: dict[str, Any]) -> str:
+    if not missing(row["to_reach_fedavg"]):
+        return f"{row['to_reach_fedavg']:.1f}".removesuffix(".0")
+    return f"{row['seeds_that_reached']} of {row['seeds']} seeds" if row["seeds_that_reached"] else ""
+
+
+def missing(value: float | None) -> bool:
+    return value is None or value != value
+
+
+def number(value: float | None, digits: int = 1) -> str:
+    return "" if missing(value) else f"{value:.{digits}f}"

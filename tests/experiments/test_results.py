@@ -1,0 +1,111 @@
+"""Results of runs: kept, read back, and set beside the paper's numbers."""
+
+import json
+
+import pytest
+
+from fedpdc_med.algorithms import make_method
+from fedpdc_med.errors import UserError
+from fedpdc_med.experiments.experiment import make_experiment
+from fedpdc_med.experiments.figures import draw
+from fedpdc_med.experiments.results import collect, command_of, keep, rounds_to_reach, run_name, table
+
+
+def result(method="fedavg", seed=0, curve=(10.0, 20.0, 30.0), **more):
+    return {
+        "name": f"{method}-{seed}",
+        "experiment": "cifar10-cnn-b0.1",
+        "method": method,
+        "preset": "quick",
+        "seed": seed,
+        "changed": {},
+        "rounds": len(curve),
+        "accuracy": curve[-1],
+        "worst_recall": 0.0,
+        "score": 25.0,
+        "accuracy_by_round": list(curve),
+        "worst_recall_by_round": [0.0] * len(curve),
+        "seconds_per_round": 1.0,
+        "bytes_per_round": 2_000_000,
+        "less_than_paper": "20 of 100 rounds",
+        "command": f"fedpdc benchmark run cifar10-cnn-b0.1 --method {method} --seed {seed}",
+        **more,
+    }
+
+
+def row_of(rows, method):
+    return rows[rows["method"] == method].iloc[0]
+
+
+def test_the_table_has_mean_spread_and_the_difference_to_the_paper():
+    row = table([result(seed=0, curve=(30.0,)), result(seed=1, curve=(34.0,))]).iloc[0]
+    assert (row["accuracy"], row["seeds"], row["paper"]) == (32.0, 2, 62.1)
+    assert row["spread"] == pytest.approx(2 * 2**0.5)
+    assert row["difference"] == pytest.approx(32.0 - 62.1)
+
+
+def test_a_variant_of_ours_has_no_number_of_the_papers():
+    row = row_of(table([result(), result("fedpdc reference")]), "fedpdc reference")
+    assert row[["paper", "difference", "paper_to_reach"]].isna().all()
+
+
+def test_rounds_to_reach_is_the_first_round_with_that_accuracy():
+    assert rounds_to_reach([10, 20, 30, 25], 20) == 2
+    assert rounds_to_reach([10, 20], 20.1) is None
+
+
+def test_rounds_to_reach_fedavg_are_those_of_the_same_seed():
+    rows = table(
+        [
+            result(seed=0, curve=(10.0, 20.0, 30.0)),
+            result(seed=1, curve=(10.0, 20.0, 22.0)),
+            result("moon", seed=0, curve=(30.0, 5.0, 5.0)),  # reaches 30 in round 1
+            result("moon", seed=1, curve=(5.0, 5.0, 40.0)),  # reaches 22 in round 3
+            result("abavg", seed=0, curve=(1.0, 2.0, 29.0)),  # never reaches 30
+        ]
+    )
+    assert row_of(rows, "fedavg")["to_reach_fedavg"] == 3
+    assert row_of(rows, "moon")["to_reach_fedavg"] == 2
+    assert row_of(rows, "abavg")[["to_reach_fedavg"]].isna().all()
+    assert row_of(rows, "moon")["paper_to_reach"] == 37
+
+
+def test_runs_with_a_changed_setting_stand_in_a_table_of_their_own():
+    rows = table([result(), result("moon", changed={"tau": 0.3})])
+    assert sorted(rows["changed"]) == ["", "tau=0.3"]
+    assert row_of(rows, "moon")[["to_reach_fedavg"]].isna().all()  # no FedAvg with that tau
+
+
+def test_kept_results_are_read_back_and_count_once(tmp_path):
+    kept = [result(), result("moon")]
+    keep(kept, tmp_path)
+    assert sorted(collect([tmp_path, tmp_path / "moon-0.json"]), key=str) == sorted(kept, key=str)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", json.dumps({"experiment": "digits"})])
+def test_a_foreign_file_is_named(tmp_path, text):
+    (tmp_path / "other.json").write_text(text)
+    with pytest.raises(UserError, match=r"other\.json is no kept result"):
+        collect([tmp_path])
+
+
+def test_figures_are_drawn_for_each_setting(tmp_path):
+    count = draw([result(), result("moon"), result("moon", changed={"tau": 0.3})], tmp_path)
+    assert sorted(file.name for file in tmp_path.iterdir()) == [
+        "cifar10-cnn-b0.1-quick-accuracy-by-round.png",
+        "cifar10-cnn-b0.1-quick-rounds-to-reach-fedavg.png",
+        "cifar10-cnn-b0.1-quick-tau=0.3-accuracy-by-round.png",
+        "cifar10-cnn-b0.1-quick-tau=0.3-worst-recall-by-round.png",
+        "cifar10-cnn-b0.1-quick-worst-recall-by-round.png",
+    ]
+    assert count == 5
+
+
+def test_the_command_of_a_run_names_every_setting_that_was_changed():
+    experiment = make_experiment("cifar10-cnn-b0.1", "quick", "fedpdc", seed=2, tau=0.3)
+    method = make_method("fedpdc", correction="reference", strength=1)
+    assert command_of(experiment, method) == (
+        "fedpdc benchmark run cifar10-cnn-b0.1 --method fedpdc --preset quick --seed 2 "
+        "--set correction=reference --set strength=1.0 --set tau=0.3"
+    )
+    assert run_name(experiment, method) == "cifar10-cnn-b0.1-fedpdc-reference-strength=1-tau=0.3-quick-seed2"
