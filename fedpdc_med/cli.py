@@ -13,6 +13,7 @@ from fedpdc_med import RESEARCH_USE_ONLY, __version__
 from fedpdc_med.errors import UserError, WorkFailed
 from fedpdc_med.experiments import commands as benchmark
 from fedpdc_med.imaging import commands as imaging
+from fedpdc_med.review import commands as reviewing
 from fedpdc_med.simulation import commands as simulation
 
 INTERRUPTED = 130  # what shells expect after Ctrl-C
@@ -27,7 +28,10 @@ app.command()(simulation.simulate)
 app.command()(imaging.ingest)
 app.command()(simulation.deal)
 app.command()(simulation.compare)
+app.command()(reviewing.review)
+app.command()(reviewing.report)
 benchmark.app.command("ingest-speed")(imaging.ingest_speed)
+benchmark.app.command("review-speed")(reviewing.review_speed)
 app.add_typer(simulation.reference_app, name="reference")
 app.add_typer(benchmark.app, name="benchmark")
 
@@ -49,6 +53,7 @@ def resume(
 
     Example: fedpdc resume fedpdc-data/runs/digits-fedpdc-quick-seed0
     """
+    from fedpdc_med.experiments import results
     from fedpdc_med.experiments.benchmark import resume as resume_benchmark
     from fedpdc_med.runs import Run
     from fedpdc_med.simulation.simulate import resume as resume_simulation
@@ -60,7 +65,7 @@ def resume(
         simulation.print_result({opened.config["method"]["name"]: opened}, opened.config["method"]["name"])
     else:
         resume_benchmark(opened, data, workers)
-        benchmark.print_table([opened])
+        benchmark.show.results(results.table([results.result_of(opened)]))
 
 
 def main() -> None:

@@ -28,15 +28,20 @@ BORDER = 1 / 32  # of the side: collimation, padding and burnt-in marks, hardly 
 
 
 def source_from_image(
-    images: np.ndarray, sources: np.ndarray, labels: np.ndarray, patients: np.ndarray, seed: int = 0
+    images: np.ndarray,
+    sources: np.ndarray,
+    labels: np.ndarray,
+    patients: np.ndarray,
+    seed: int = 0,
+    what: str = "source",
 ) -> Finding:
-    """How well the source (or site) can be told from a tiny picture.
+    """How well the source can be told from a tiny picture; or the site, then `what` says so in the sentence.
 
     Hospitals can nearly always be told apart, which does harm where the source also tells the class: only then is it
     an alarm.
     """
     finding = _guess(
-        "source from the image",
+        f"{what} from the image",
         lambda rows: thumbnails(images[rows]),
         sources,
         patients,
@@ -46,9 +51,9 @@ def source_from_image(
     if finding.verdict != "alarm":
         return finding
     if source_by_label(sources, labels).verdict in ("alarm", "watch"):
-        means = "The source also tells the class, so a model can learn the source in place of the disease."
+        means = f"The {what} also tells the class, so a model can learn the {what} in place of the disease."
         return replace(finding, sentence=f"{finding.sentence} {means}")
-    means = "The source tells little of the class, so this alone helps no model to cheat."
+    means = f"The {what} tells little of the class, so this alone helps no model to cheat."
     return replace(finding, verdict="watch", sentence=f"{finding.sentence} {means}")
 
 

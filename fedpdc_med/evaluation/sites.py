@@ -30,7 +30,7 @@ class RecallDrop:
 
 @dataclass(frozen=True)
 class Headline:
-    """The three numbers that matter, of the global model; `drop` is None when no site stayed outside."""
+    """The three numbers that matter, of one model; `drop` is None when no site stayed outside."""
 
     split: str
     worst: Estimate
@@ -134,12 +134,17 @@ def _macro_drop(first: pd.DataFrame, second: pd.DataFrame) -> Estimate:
     return Estimate("drop of macro recall", drop, low, high, note=note)
 
 
-def headline(frame: pd.DataFrame, interval: Method = "auto", seed: int = 0) -> Headline:
-    """Worst-class recall, macro recall and the fall at the outside site where it is largest, for a whole run."""
-    split = reported_split(frame)
-    inside = select(frame, model=GLOBAL, split=split)
+def headline(
+    frame: pd.DataFrame, interval: Method = "auto", seed: int = 0, *, model: str = GLOBAL, split: str | None = None
+) -> Headline:
+    """Worst-class recall, macro recall and the fall at the outside site where it is largest, for a whole run.
+
+    Without a split it is the one that people are shown first.
+    """
+    split = split or reported_split(frame)
+    inside = select(frame, model=model, split=split)
     table = per_class_recall(inside, interval, seed)
-    external = select(frame, model=GLOBAL, split="external") if split != "external" else inside.iloc[:0]
+    external = select(frame, model=model, split="external") if split != "external" else inside.iloc[:0]
     drops = {
         str(site): _drop(table, per_class_recall(select(external, site=site), interval, seed + 1))
         for site in external["site"].unique()

@@ -121,6 +121,7 @@ def _accepted(record: FilmRecord, shown: Shown, applied: str, settings: Settings
     film = to_working_size(shown, settings.size, settings.fit, settings.equalise)
     if film.min() == film.max():
         raise Refused(Reason.BLANK)
+    height, width = shown.values.shape
     key = PUBLISHED_KEY if record.published else settings.key
     row = {
         "film": pseudonym(key, "film", record.name),
@@ -133,6 +134,8 @@ def _accepted(record: FilmRecord, shown: Shown, applied: str, settings: Settings
         "pixel_hash": pixel_hash(film),
         "perceptual_hash": perceptual_hash(film),
         "processing": applied,
+        "height": str(height),
+        "width": str(width),
     }
     return Outcome(Verdict.ACCEPTED, row=row, pixels=film)
 

@@ -32,7 +32,10 @@ COLUMNS = (
     "perceptual_hash",
     "split",
     "processing",
+    "height",
+    "width",
 )
+SHAPE = ("height", "width")  # of the film before it was brought to working size; empty in stores of older versions
 REPORT_COLUMNS = ("file", "verdict", "reason", "detail")
 _PACKAGES = ("fedpdc_med", "pydicom", "pylibjpeg-libjpeg", "pylibjpeg-openjpeg", "monai", "torch", "imagehash")
 
@@ -70,7 +73,7 @@ def read_store(folder: Path) -> FilmStore:
     text = (folder / "manifest.csv").read_bytes()
     if sha256(text).hexdigest() != info["manifest_sha256"]:
         raise UserError(f"manifest.csv of {folder.name} was changed after ingest; ingest the films again")
-    manifest = pd.read_csv(io.BytesIO(text), dtype=str, keep_default_na=False)
+    manifest = _with_shape(pd.read_csv(io.BytesIO(text), dtype=str, keep_default_na=False))
     films = np.load(folder / "films.npy", mmap_mode="r")
     if films.shape != (len(manifest), 1, info["size"], info["size"]):
         raise UserError(f"films.npy of {folder.name} does not fit its manifest; ingest the films again")
@@ -90,7 +93,7 @@ def write_store(
     """Write or replace a store; store.json goes first and comes last, so a stopped writer leaves no readable store."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "store.json").unlink(missing_ok=True)
-    manifest = manifest[list(COLUMNS)]
+    manifest = _with_shape(manifest)[list(COLUMNS)]
     text = manifest.to_csv(index=False, lineterminator="\n").encode()
     write_atomically(folder / "films.npy", lambda file: _write_films(file, films, len(manifest), size))
     write_atomically(folder / "manifest.csv", lambda file: file.write(text))
@@ -106,6 +109,17 @@ def write_store(
         "manifest_sha256": sha256(text).hexdigest(),
     }
     write_atomically(folder / "store.json", lambda file: file.write(json.dumps(info, indent=2).encode() + b"\n"))
+
+
+def original_shapes(manifest: pd.DataFrame) -> NDArray[np.int64]:
+    """Height and width (N, 2) of the films as they came, 0 where the store does not know them."""
+    known = manifest[list(SHAPE)].apply(pd.to_numeric, errors="coerce")
+    return known.fillna(0).to_numpy(np.int64)
+
+
+def _with_shape(manifest: pd.DataFrame) -> pd.DataFrame:
+    """Stores and journals of older versions do not know the films' shape."""
+    return manifest.assign(**{name: "" for name in SHAPE if name not in manifest})
 
 
 def write_report(folder: Path, rows: Iterable[tuple[int, str, str, str]]) -> None:

@@ -114,3 +114,10 @@ def test_headline_drop_is_the_one_of_recall_drop(random_frame):
 def test_headline_without_an_outside_site(frame_of):
     numbers = headline(frame_of(["normal"] * 4, ["normal"] * 4))
     assert numbers.drop is None and numbers.outside == ""
+
+
+def test_headline_of_another_model_and_split_is_of_those_films_alone(frame_of):
+    of_global = frame_of(["normal"] * 4, ["normal"] * 4)
+    own = frame_of(["normal"] * 4, ["normal", "normal", "normal", "covid-19"], model="a", split="local", site="a")
+    numbers = headline(pd.concat([of_global, own]), model="a", split="local")
+    assert (numbers.split, numbers.worst.correct, numbers.worst.total) == ("local", 3, 4)

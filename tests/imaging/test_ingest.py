@@ -17,7 +17,7 @@ from fedpdc_med.errors import UserError, WorkFailed
 from fedpdc_med.imaging.ingest import check_rejects, ingest
 from fedpdc_med.imaging.labels import one_label, read_labels
 from fedpdc_med.imaging.records import FRONTAL
-from fedpdc_med.imaging.store import pixel_hash, read_store
+from fedpdc_med.imaging.store import original_shapes, pixel_hash, read_store
 
 NORMAL = one_label("normal")
 STORE_FILES = ("films.npy", "manifest.csv", "store.json", "ingest_report.csv")
@@ -347,3 +347,15 @@ def test_a_picture_that_is_none_and_one_that_is_missing(tmp_path, fedpdc_home):
     (tmp_path / "films" / "normal" / "a.png").write_text("no picture")
     Image.fromarray(np.eye(64, dtype=np.uint8)).save(tmp_path / "films" / "normal" / "b.png")
     assert verdicts(ingest(tmp_path / "films", "site")) == [("rejected", "not a picture"), ("accepted", "")]
+
+
+def test_the_store_keeps_the_shape_that_a_film_came_with(tmp_path, film, fedpdc_home):
+    source = tmp_path / "films"
+    source.mkdir()
+    rng = np.random.default_rng(0)
+    film(rng.integers(0, 4096, (80, 60)).astype(np.uint16), source / "a.dcm", PatientID="a")
+    # Lying on its side, as its header says: the shape is that of the film as it is read.
+    lying = rng.integers(0, 4096, (60, 80)).astype(np.uint16)
+    film(lying, source / "b.dcm", PatientID="b", PatientOrientation=["F", "L"])
+    manifest = read_store(ingest(source, "shapes", labels=NORMAL, size=32).store).manifest
+    assert original_shapes(manifest).tolist() == [[80, 60], [80, 60]]

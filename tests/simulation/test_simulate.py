@@ -77,6 +77,16 @@ def test_every_method_leaves_a_run_on_the_same_films(simulated):
     assert "north" in runs["run"].rounds()[0]["sites"] and "outside" not in runs["run"].rounds()[0]["sites"]
 
 
+def test_pooled_trains_in_one_place_on_the_films_of_the_sites_that_take_part(simulated):
+    folder, _ = simulated
+    done = simulate(folder, "--method", "pooled", "--out", "pooled")
+    assert done.returncode == 0, done.stderr
+    run = Run.open(folder / "pooled")
+    counts = [sum(site["training_films"].values()) for site in run.config["sites"].values() if site["takes_part"]]
+    assert {name: site["films"] for name, site in run.rounds()[0]["sites"].items()} == {"pooled": sum(counts)}
+    assert len(counts) == 2 and "north" in done.stdout
+
+
 def test_no_run_or_store_holds_a_name_a_path_or_a_date(simulated):
     folder, _ = simulated
     written = [file for file in (*folder.glob("run*/**/*"), *folder.glob("home/**/store/*")) if file.is_file()]

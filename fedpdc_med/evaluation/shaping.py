@@ -1,0 +1,88 @@
+"""Who shaped the model: what each site scored and weighed, round by round, and why some did not count."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+OK = "ok"
+NUMBERS = ("films", "loss", "score", "weight", "dissimilarity")
+
+
+def site_rounds(rounds: list[dict[str, Any]]) -> pd.DataFrame:
+    """One row a site and round: round, site, status, reason, films, loss, score, weight, dissimilarity, fedavg.
+
+    `fedavg` is the weight by number of films (equation 3) among the sites whose update was used in that round.
+    """
+    rows = [
+        {
+            "round": record["round"],
+            "site": site,
+            "status": found["status"],
+            "reason": found.get("reason", ""),
+            **{name: found.get(name) for name in NUMBERS},
+        }
+        for record in rounds
+        for site, found in record["sites"].items()
+    ]
+    table = pd.DataFrame(rows, columns=["round", "site", "status", "reason", *NUMBERS])
+    table[list(NUMBERS)] = table[list(NUMBERS)].astype(float)
+    films = table["films"].where(table["status"] == OK)
+    total = films.groupby(table["round"]).transform("sum")
+    return table.assign(fedavg=films / total.where(total > 0))
+
+
+def site_shares(table: pd.DataFrame) -> pd.DataFrame:
+    """One row a site, largest weight first, from `site_rounds`: how often it counted and with what weight on average.
+
+    Columns site, rounds, used, films, score, weight, fedavg, ratio. A round in which a site's update was not used gives
+    it weight 0, because that is what it added to the model; score is over the rounds that have one.
+    """
+    of_round = table.assign(
+        used=(table["status"] == OK).astype(int), weight=table["weight"].fillna(0.0), fedavg=table["fedavg"].fillna(0.0)
+    )
+    shares = (
+        of_round.groupby("site")
+        .agg(
+            rounds=("round", "nunique"),
+            used=("used", "sum"),
+            films=("films", "max"),
+            score=("score", "mean"),
+            weight=("weight", "mean"),
+            fedavg=("fedavg", "mean"),
+        )
+        .reset_index()
+    )
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shares["ratio"] = (shares["weight"] / shares["fedavg"]).where(shares["fedavg"] > 0)
+    return shares.sort_values("weight", ascending=False, kind="stable", ignore_index=True)
+
+
+def not_used(table: pd.DataFrame) -> pd.DataFrame:
+    """Who was absent, failed or was rejected, why and in which rounds: columns site, status, reason, rounds, count."""
+    missed = table[table["status"] != OK]
+    groups = missed.groupby(["site", "status", "reason"], sort=True)["round"]
+    rows = [
+        {"site": site, "status": status, "reason": reason, "rounds": spans(numbers), "count": len(numbers)}
+        for (site, status, reason), numbers in groups
+    ]
+    return pd.DataFrame(rows, columns=["site", "status", "reason", "rounds", "count"])
+
+
+def spans(numbers: Iterable[int]) -> str:
+    """1, 2, 3, 7 as '1-3, 7'."""
+    ordered = np.unique(np.fromiter(numbers, dtype=np.int64))
+    runs = np.split(ordered, np.flatnonzero(np.diff(ordered) > 1) + 1)
+    return ", ".join(f"{run[0]}" if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs if len(run))
+
+
+def recall_rounds(rounds: list[dict[str, Any]], classes: list[str]) -> pd.DataFrame:
+    """One row a round, a column a class (NaN where a round does not know it) and `accuracy`: the global model's."""
+    rows = [
+        {"round": record["round"], "accuracy": record.get("accuracy")}
+        | {name: record.get("recall", {}).get(name) for name in classes}
+        for record in rounds
+    ]
+    table = pd.DataFrame(rows, columns=["round", "accuracy", *classes])
+    return table.astype(dict.fromkeys(("accuracy", *classes), float))

@@ -1,0 +1,60 @@
+"""The shortcut checks on the films of a run, and sentences about what could not be checked."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from fedpdc_med.evaluation.shortcuts import class_from_border, class_from_shape, source_from_image
+from fedpdc_med.evaluation.sources import Finding, source_by_label
+from fedpdc_med.review.films import Gathered, Shelf, gather
+
+MOST_FILMS = 8000
+ORDER = ("alarm", "watch", "fine", "not estimable")
+
+
+@dataclass(frozen=True)
+class Checked:
+    """Findings, worst first; `films` is what they rest on."""
+
+    findings: list[Finding]
+    not_checked: list[str]
+    films: int
+
+
+def check(shelf: Shelf | None, frame: pd.DataFrame, classes: list[str], seed: int = 0) -> Checked:
+    """Every check that the films on this machine allow; predictions stand in where there are none.
+
+    A benchmark has no shelf: its images are not films.
+    """
+    if shelf is None:
+        return Checked([], ["Shortcuts are looked for in films; this run is a benchmark on everyday images."], 0)
+    gathered = gather(shelf, classes, MOST_FILMS, seed)
+    if gathered is None:
+        films = frame.drop_duplicates(["site", "film"])
+        finding = source_by_label(films["source"].to_numpy(str), films["label"].to_numpy(str))
+        why = "The films of this run are not on this machine: site, border and shape could not be checked."
+        return Checked([finding], [why, "Sources are counted among the predicted films only."], len(films))
+    findings = [
+        source_by_label(gathered.sources, gathered.labels),
+        source_from_image(gathered.images, gathered.sites, gathered.labels, gathered.patients, seed, "site"),
+        class_from_border(gathered.images, gathered.labels, gathered.patients, seed),
+    ]
+    shape, not_checked = _shape(gathered, seed)
+    findings += shape
+    if shelf.absent:
+        sites = ", ".join(sorted(shelf.absent))
+        not_checked.append(f"Films of {sites} are not on this machine and were left out.")
+    findings.sort(key=lambda finding: ORDER.index(finding.verdict))
+    return Checked(findings, not_checked, len(gathered.labels))
+
+
+def _shape(films: Gathered, seed: int) -> tuple[list[Finding], list[str]]:
+    known = np.flatnonzero((films.shapes > 0).all(axis=1))
+    unknown = len(films.shapes) - len(known)
+    if len(known) == 0:
+        why = "the film stores come from an older version, which did not keep it; ingest the films again to check it"
+        return [], [f"Class from the shape: the original height and width of the films are unknown ({why})."]
+    finding = class_from_shape(films.shapes[known], films.labels[known], films.patients[known], seed)
+    left_out = [f"Class from the shape: {unknown} films of unknown height and width were left out."] if unknown else []
+    return [finding], left_out

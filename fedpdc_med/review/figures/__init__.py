@@ -1,0 +1,1 @@
+"""Plotly figures: a data frame in, a figure out."""

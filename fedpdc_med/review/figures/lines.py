@@ -1,0 +1,56 @@
+"""One number of every class or site over the rounds: lines, or a shaded matrix where lines would be a tangle."""
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from fedpdc_med.review import look
+
+FEW = 10  # lines that can still be told apart
+
+
+def over_rounds(wide: pd.DataFrame, title: str, kind: str, names: dict[str, str]) -> go.Figure:
+    """`wide`: a row a round, a column a class or site (which of them, `kind` says)."""
+    return _lines(wide, title, names) if len(wide.columns) <= FEW else _matrix(wide, title, kind, names)
+
+
+def _lines(wide: pd.DataFrame, title: str, names: dict[str, str]) -> go.Figure:
+    columns = list(wide.columns)
+    colours, dashes = look.class_colours(columns), look.class_dashes(columns)
+    figure = go.Figure()
+    for i, column in enumerate(columns):
+        figure.add_scatter(
+            x=wide.index,
+            y=wide[column],
+            name=look.drawn(names[column], 32),
+            mode="lines+markers",
+            line={"color": colours[column], "dash": dashes[column], "width": 2},
+            marker={"symbol": look.SYMBOLS[i % len(look.SYMBOLS)], "size": 7},
+            hovertemplate="%{y:.3f}",
+        )
+    figure.update_xaxes(title="Round")
+    figure.update_yaxes(title=title, rangemode="tozero")
+    figure.update_layout(hovermode="x unified")
+    return look.finish(figure, 400 + 10 * len(columns))
+
+
+def _matrix(wide: pd.DataFrame, title: str, kind: str, names: dict[str, str]) -> go.Figure:
+    columns = list(wide.columns)
+    figure = go.Figure(
+        go.Heatmap(
+            z=wide.to_numpy(dtype=float).T,
+            x=list(wide.index),
+            y=list(range(len(columns))),
+            colorscale=[list(stop) for stop in look.SHADES],
+            colorbar={"title": {"text": title, "side": "right"}, "thickness": 12},
+            hovertemplate="round %{x}: %{z:.3f}<extra></extra>",
+        )
+    )
+    figure.update_xaxes(title="Round", showgrid=False)
+    figure.update_yaxes(
+        title=kind,
+        tickvals=list(range(len(columns))),
+        ticktext=[look.drawn(names[column], 30) for column in columns],
+        autorange="reversed",
+        showgrid=False,
+    )
+    return look.finish(figure, 120 + 18 * len(columns))

@@ -1,0 +1,1 @@
+"""One file a page of the review app; pages draw, `evaluation/` counts."""

@@ -1,0 +1,132 @@
+"""Sign-off: a reviewer's decision on each class, kept beside the run, and the report to take along."""
+
+import pandas as pd
+import streamlit as st
+
+from fedpdc_med.errors import UserError
+from fedpdc_med.evaluation.predictions import spoken
+from fedpdc_med.evaluation.recall import per_class_recall
+from fedpdc_med.review import look
+from fedpdc_med.review.decisions import (
+    LONGEST_COMMENT,
+    LONGEST_NAME,
+    VERDICTS,
+    Decision,
+    Standing,
+    model_hash,
+    read_decisions,
+    sign,
+    standing,
+)
+from fedpdc_med.review.library import Choice, RunView, films
+from fedpdc_med.review.report import make_report
+
+SAID = "signoff_said"
+
+
+def page(view: RunView, choice: Choice) -> None:
+    frame = films(view, choice)
+    model = model_hash(view.folder)
+    decisions = read_decisions(view.folder)
+    if model is None:
+        st.info("This run has no global model (its method shares none), so there is nothing to sign off.")
+    else:
+        st.text(f"Model, SHA-256: {model}")
+        show_standing(view, choice, frame, standing(decisions, view.classes, model))
+        ask(view, model)
+    show_history(decisions, model)
+    offer_report(view, model, len(decisions))
+
+
+def show_standing(view: RunView, choice: Choice, frame: pd.DataFrame, stands: list[Standing]) -> None:
+    st.subheader("What holds now", anchor=False)
+    recall = {row["class"]: row for row in per_class_recall(frame, choice.method).to_dict("records")}
+    rows = []
+    for stand in stands:
+        row = recall[stand.label]
+        inside = look.between(row["low"], row["high"])
+        rows.append(
+            {
+                "class": spoken(stand.label),
+                "recall": look.share(row["recall"]) + (f" ({inside})" if inside else ""),
+                "found": f"{row['correct']} of {row['total']}",
+                "decision": stand.words,
+                "by": stand.decision.reviewer if stand.decision else "",
+                "comment": stand.decision.comment if stand.decision else "",
+            }
+        )
+    table = pd.DataFrame(rows)
+    look.table(table if table["by"].any() else table.drop(columns=["by", "comment"]))
+    st.caption(look.plain(f"Recall on {look.films_of(choice.split)}."))
+    if any(stand.decision and not stand.valid for stand in stands):
+        st.warning(
+            "Decisions made on another model do not hold for this one. Look at its numbers and decide again.",
+            icon=":material/history:",
+        )
+
+
+def ask(view: RunView, model: str) -> None:
+    st.subheader("Decide", anchor=False)
+    if said := st.session_state.pop(SAID, None):
+        st.success(look.plain(said), icon=":material/check:")
+    with st.form("signoff", clear_on_submit=False):
+        labels = st.multiselect("Classes", view.classes, key=f"signoff_classes {view.name}", format_func=spoken)
+        verdict = st.radio("Decision", VERDICTS, index=None, horizontal=True, key="signoff_verdict")
+        reviewer = st.text_input("Your name", max_chars=LONGEST_NAME, key="signoff_name")
+        comment = st.text_area("Comment, or the conditions", max_chars=LONGEST_COMMENT, key="signoff_comment")
+        st.caption(
+            "Stored in review.json beside the run, with the time and the SHA-256 of the model. Nothing can be taken "
+            "back; decide again to replace a decision. Write nothing that identifies a patient."
+        )
+        asked = st.form_submit_button("Sign", type="primary")
+    if not asked:
+        return
+    try:
+        made = sign(view.folder, labels, verdict or "", reviewer, comment, view.classes, model)
+    except UserError as error:
+        st.error(look.plain(f"Not signed: {error}."), icon=":material/error:")
+        return
+    st.session_state[SAID] = f"Signed: {made[0].verdict}, {', '.join(spoken(one.label) for one in made)}."
+    st.rerun()
+
+
+def show_history(decisions: list[Decision], model: str | None) -> None:
+    if not decisions:
+        return
+    with st.expander(f"All decisions ({len(decisions)}), newest first"):
+        look.table(history_table(decisions, model))
+
+
+def history_table(decisions: list[Decision], model: str | None) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "time (UTC)": one.time.replace("T", " ").removesuffix("+00:00"),
+            "class": spoken(one.label),
+            "decision": one.verdict,
+            "by": one.reviewer,
+            "comment": one.comment,
+            "on": "this model" if one.model_sha256 == model else f"another model ({one.model_sha256[:12]}…)",
+        }
+        for one in reversed(decisions)
+    )
+
+
+@st.cache_data(max_entries=8, show_spinner="Writing the report…")
+def report_of(mark: str, model: str | None, decided: int, _view: RunView) -> str:
+    return make_report(_view)
+
+
+def offer_report(view: RunView, model: str | None, decided: int) -> None:
+    st.subheader("Report", anchor=False)
+    st.markdown(
+        "One page with the model's facts, tables, pictures and decisions; it opens without a network and prints on A4."
+    )
+    st.download_button(
+        "Download the report",
+        lambda: report_of(view.fingerprint, model, decided, view),
+        file_name=f"report-{view.name}.html",
+        mime="text/html",
+        icon=":material/download:",
+        on_click="ignore",
+        key="signoff_report",
+    )

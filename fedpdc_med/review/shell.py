@@ -1,0 +1,180 @@
+"""The frame around every page: which run, which films, the research-use banner, and errors as sentences."""
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import streamlit as st
+
+from fedpdc_med import RESEARCH_USE_ONLY
+from fedpdc_med.errors import UserError
+from fedpdc_med.evaluation.predictions import GLOBAL
+from fedpdc_med.review import look
+from fedpdc_med.review.library import Choice, Listed, RunView, list_runs, runs_folder
+from fedpdc_med.review.remembered import opened
+
+log = logging.getLogger(__name__)
+NO_SECOND, NOBODY = "", "no second run"
+INTERVALS = {"wilson": "Wilson, by patient where films repeat", "exact": "exact (Clopper-Pearson)"}
+REFRESH_SECONDS = 5.0
+
+
+class Page(NamedTuple):
+    title: str
+    icon: str
+    module: str  # imported when the page is first drawn: Grad-CAM and ROC pages bring heavy libraries
+
+    @property
+    def draw(self) -> Callable[[RunView, Choice], None]:
+        return import_module(f"fedpdc_med.review.pages.{self.module}").page
+
+
+PAGES = (
+    Page("Overview", ":material/summarize:", "overview"),
+    Page("Per-class recall", ":material/bar_chart:", "recall"),
+    Page("Who shaped the model", ":material/groups:", "shaped"),
+    Page("Errors", ":material/grid_on:", "errors"),
+    Page("Operating point", ":material/tune:", "operating"),
+    Page("Calibration and discrimination", ":material/ssid_chart:", "calibration"),
+    Page("Shortcuts and subgroups", ":material/troubleshoot:", "shortcuts"),
+    Page("Compare", ":material/compare_arrows:", "compare"),
+    Page("Sign-off", ":material/fact_check:", "signoff"),
+)
+
+
+class Picked(NamedTuple):
+    """What the sidebar says."""
+
+    root: Path
+    view: RunView
+    choice: Choice
+
+
+def main() -> None:
+    st.set_page_config(page_title="fedpdc review", layout="wide")  # a named page icon would be fetched from the web
+    st.html("<style>[data-testid=stMainBlockContainer] {padding-top: 4.5rem; padding-bottom: 2rem}</style>")
+    picked: list[Picked] = []
+    pages = [
+        st.Page(
+            partial(draw, page, picked),
+            title=page.title,
+            icon=page.icon,
+            url_path=page.module,
+            default=page is PAGES[0],
+        )
+        for page in PAGES
+    ]
+    current = st.navigation(pages)
+    # The sidebar is drawn outside the page, because Streamlit forgets a page's widgets when another page opens.
+    picked += frame(current.title)
+    current.run()
+
+
+def show(page: Page) -> None:
+    """One page in its frame, without the navigation."""
+    draw(page, frame(page.title))
+
+
+def frame(title: str) -> list[Picked]:
+    """Banner, title and sidebar; nothing is picked where there is no sound run to show."""
+    st.warning(RESEARCH_USE_ONLY, icon=":material/science:")
+    st.header(title, anchor=False)
+    with sentences(title):
+        root = runs_folder()
+        name, others = choose_run(root)
+        view = opened(root, name)
+        choice = choose(root, view, others)
+        st.caption(look.plain(f"Run: {name}" + (f", compared with {choice.second.name}" if choice.second else "")))
+        return [Picked(root, view, choice)]
+    return []
+
+
+def draw(page: Page, picked: list[Picked]) -> None:
+    for root, view, choice in picked:
+        with sentences(page.title):
+            if view.status == "finished":
+                page.draw(view, choice)
+            else:
+                st.fragment(partial(follow, page, root, view.name, choice), run_every=REFRESH_SECONDS)()
+
+
+@contextmanager
+def sentences(title: str) -> Iterator[None]:
+    """A mistake is one sentence on the page, and never a stack trace."""
+    try:
+        yield
+    except UserError as error:
+        st.error(look.plain(error), icon=":material/error:")
+    except Exception:
+        log.exception("the page %s could not be drawn", title)
+        st.error("This page could not be drawn; the terminal that runs the app says why.", icon=":material/error:")
+
+
+def follow(page: Page, root: Path, name: str, choice: Choice) -> None:
+    """A page of a run in progress, drawn again every few seconds until the run ends."""
+    with sentences(page.title):
+        view = opened(root, name)
+        if view.status == "finished":
+            st.rerun()
+        of = f" of {view.planned_rounds}" if view.planned_rounds else ""
+        st.info(
+            f"In progress: {len(view.rounds)}{of} rounds so far. This page follows the run by itself.",
+            icon=":material/hourglass_top:",
+        )
+        try:
+            page.draw(view, choice)
+        except UserError as error:  # what a page needs may not be there yet
+            st.info(look.plain(error))
+
+
+def choose_run(root: Path) -> tuple[str, list[Listed]]:
+    """The run a reader chose; the first time the one a link names, or the newest."""
+    listing = list_runs(root)
+    if not listing:
+        raise UserError(
+            "There are no runs in the runs folder. Make one with: fedpdc simulate, or say where runs are: "
+            "fedpdc review RUNS"
+        )
+    names = [listed.name for listed in listing]
+    newest = max(listing, key=lambda listed: (listed.status != "no run", listed.changed)).name
+    wanted = st.query_params.get("run", newest)
+    if st.session_state.get("run") not in names:
+        st.session_state["run"] = wanted if wanted in names else newest
+        if wanted not in names:
+            st.info("The run that the link names is not in the runs folder; the newest one is shown instead.")
+    status = {listed.name: listed.status for listed in listing}
+    name = st.sidebar.selectbox("Run", names, key="run", format_func=lambda one: labelled(one, status[one]))
+    st.query_params["run"] = name
+    return name, [listed for listed in listing if listed.name != name and listed.status == "finished"]
+
+
+def labelled(name: str, status: str) -> str:
+    note = {"running": " (in progress)", "no run": " (no run)"}.get(status, "")
+    return f"{name}{note}"
+
+
+def choose(root: Path, view: RunView, others: list[Listed]) -> Choice:
+    second = pick(
+        "Compare with", [NO_SECOND, *(listed.name for listed in others)], "second", lambda name: name or NOBODY
+    )
+    split, model = "", GLOBAL
+    if view.splits:
+        split = pick("Films", view.splits, "split", str)
+        st.sidebar.caption(look.plain(look.films_of(split)))
+        models = view.models_on(split)
+        model = models[0] if len(models) == 1 else pick("Model", models, "model", view.title_of)
+    interval: Literal["wilson", "exact"] = st.sidebar.radio(
+        "95 % interval", ("wilson", "exact"), key="interval", format_func=INTERVALS.__getitem__
+    )
+    return Choice(opened(root, second) if second else None, split, interval, model)
+
+
+def pick(label: str, options: list[str], key: str, shown: Callable[[str], str]) -> str:
+    """A select box that falls back to its first option when another run does not have the chosen one."""
+    if st.session_state.get(key) not in options:
+        st.session_state[key] = options[0]
+    return st.sidebar.selectbox(label, options, key=key, format_func=shown)

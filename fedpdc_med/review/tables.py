@@ -1,0 +1,121 @@
+"""Tables of text, the same on a page and in the report: what `evaluation` counted, in words and two decimals."""
+
+import math
+from collections.abc import Callable
+
+import pandas as pd
+
+from fedpdc_med.evaluation.errors import MISSED
+from fedpdc_med.evaluation.operating import choose_threshold, threshold_table
+from fedpdc_med.evaluation.predictions import spoken
+from fedpdc_med.review import look
+
+ATTRIBUTE_NAMES = {"sex": "sex", "age_band": "age band", "view": "view"}
+
+
+def dangers(cells: pd.DataFrame, most: int) -> tuple[pd.DataFrame, int]:
+    """From `dangerous_cells`: mistakes that happened, and all diseases called normal; and how many are left out."""
+    listed = cells[(cells["count"] > 0) | (cells["kind"] == MISSED)]
+    shown = listed.head(most)
+    table = pd.DataFrame(
+        {
+            "mistake": shown["name"],
+            "kind": shown["kind"],
+            "films": [f"{n} of {total}" for n, total in zip(shown["count"], shown["total"], strict=True)],
+            "share": shown["share"].map(look.share),
+            "95 %": [look.between(low, high) for low, high in zip(shown["low"], shown["high"], strict=True)],
+        }
+    )
+    return table, len(listed) - len(shown)
+
+
+def recall(table: pd.DataFrame) -> pd.DataFrame:
+    """From `per_class_recall`."""
+    shown = pd.DataFrame({"class": table["class"].map(spoken), "recall": table["recall"].map(look.share)})
+    shown["95 %"] = [look.between(low, high) for low, high in zip(table["low"], table["high"], strict=True)]
+    shown["films found"] = [f"{n} of {total}" for n, total in zip(table["correct"], table["total"], strict=True)]
+    return without_empty(shown.assign(interval=table["method"], note=table["note"]))
+
+
+def by_site(table: pd.DataFrame, classes: list[str], title_of: Callable[[str], str]) -> pd.DataFrame:
+    """From `site_by_class`: one row a site, one column a class; one row each where there are many classes."""
+    cells = [(title_of(str(row["site"])), spoken(str(row["class"])), row) for _, row in table.iterrows()]
+    if len(classes) > 6:
+        return pd.DataFrame([{"site": s, "class": c, "recall": _recall(row)} for s, c, row in cells if row["total"]])
+    wide: dict[str, dict[str, str]] = {}
+    for site, label, row in cells:
+        wide.setdefault(site, {"site": site})[label] = _recall(row)
+    return pd.DataFrame(list(wide.values()))
+
+
+def _recall(row: pd.Series) -> str:
+    return f"{look.share(row['recall'])} ({row['correct']:.0f} of {row['total']:.0f})" if row["total"] else "no films"
+
+
+def operating(frame: pd.DataFrame, others: pd.DataFrame, classes: list[str]) -> pd.DataFrame:
+    """Each class at the threshold that `others` choose (best sum), with what it gives on `frame`."""
+    rows = []
+    for label in classes:
+        chosen = choose_threshold(others, label)
+        if math.isnan(chosen.value):
+            rows.append({"class": spoken(label), "threshold": look.NOT_ESTIMABLE, "note": chosen.note})
+            continue
+        at = threshold_table(frame, label, [chosen.value]).iloc[0]
+        rows.append(
+            {
+                "class": spoken(label),
+                "threshold": f"{chosen.value:.3f}",
+                "sensitivity": look.share(at["sensitivity"]),
+                "sensitivity, 95 %": look.between(at["sensitivity_low"], at["sensitivity_high"]),
+                "specificity": look.share(at["specificity"]),
+                "specificity, 95 %": look.between(at["specificity_low"], at["specificity_high"]),
+                "note": chosen.note,
+            }
+        )
+    return without_empty(pd.DataFrame(rows).fillna(""))
+
+
+def areas(table: pd.DataFrame) -> pd.DataFrame:
+    """From `discrimination`."""
+    shown = pd.DataFrame({"class": table["class"].map(spoken)})
+    counted = zip(table["positives"], table["negatives"], strict=True)
+    shown["films of the class"] = [f"{m} of {m + n}" for m, n in counted]
+    for name, title in (("auc", "AUC"), ("ap", "average precision")):
+        bounds = zip(table[f"{name}_low"], table[f"{name}_high"], strict=True)
+        shown[title] = table[name].map(look.share)
+        shown[f"{title}, 95 %"] = [look.between(low, high) for low, high in bounds]
+    shown["share of the class"] = ["" if math.isnan(value) else look.share(value) for value in table["prevalence"]]
+    return without_empty(shown.assign(note=table["note"]))
+
+
+def source_counts(table: pd.DataFrame, classes: list[str]) -> pd.DataFrame:
+    """From `source_by_label`, in the order of the classes."""
+    ordered = table[[name for name in classes if name in table.columns]]
+    shown = ordered.rename(columns={name: spoken(str(name)) for name in table.columns}).reset_index()
+    return shown.assign(source=[str(name) or "not recorded" for name in shown["source"]])
+
+
+def subgroups(table: pd.DataFrame, attribute: str, classes: list[str]) -> pd.DataFrame:
+    """From `subgroup_recall`: one row a subgroup, one column a class; one row each where there are many classes."""
+    mine = table[table["attribute"] == attribute]
+    title = ATTRIBUTE_NAMES[attribute]
+    cells = [(str(row["value"]), str(row["class"]), _cell(row)) for _, row in mine.iterrows()]
+    if len(classes) > 6:
+        return pd.DataFrame([{title: v, "class": spoken(c), "recall (95 %)": text} for v, c, text in cells])
+    wide: dict[str, dict[str, str]] = {}
+    for value, label, text in cells:
+        wide.setdefault(value, {title: value})[spoken(label)] = text
+    return pd.DataFrame(list(wide.values()))
+
+
+def _cell(row: pd.Series) -> str:
+    if row["suppressed"]:
+        return "not shown"
+    if row["total"] == 0:
+        return "no films"
+    of = f"{row['correct']:.0f} of {row['total']:.0f}"
+    return f"{look.share(row['recall'])} ({look.between(row['low'], row['high'])}), {of}"
+
+
+def without_empty(table: pd.DataFrame) -> pd.DataFrame:
+    return table.drop(columns="note") if "note" in table and not table["note"].any() else table

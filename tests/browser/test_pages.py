@@ -1,0 +1,130 @@
+"""A reader opens the app, chooses runs and reads the numbers that evaluation computes."""
+
+import json
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from fedpdc_med.evaluation.compare import compare
+from fedpdc_med.evaluation.predictions import select
+from fedpdc_med.evaluation.recall import per_class_recall, worst_class
+from fedpdc_med.evaluation.sites import headline
+from fedpdc_med.review.library import open_run
+from fedpdc_med.review.shell import PAGES
+
+BETTER = {"normal": (19, 20), "pneumonia": (17, 20), "covid-19": (18, 20), "tuberculosis": (15, 20)}
+OUTSIDE = {"normal": (10, 20), "pneumonia": (8, 20), "covid-19": (9, 20), "tuberculosis": (2, 20)}
+EVIL = "<img src=x onerror=alert(1)> **bold** [a](http://evil.test) www.evil.test :smile:"
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory, write_run):
+    folder = tmp_path_factory.mktemp("runs")
+    write_run(folder / "run-b", BETTER)
+    write_run(folder / "run-a", external=OUTSIDE, titles={"harbor": "Harbor General"})
+    return folder
+
+
+@pytest.fixture(scope="module")
+def address(runs, serve):
+    with serve(runs) as where:
+        yield where
+
+
+def test_worst_class_recall_on_the_overview_is_the_one_evaluation_computes(runs, address, page, choose):
+    page.goto(address)
+    expect(page.get_by_text("not a medical device").first).to_be_visible()
+    choose(page, "Run", "run-b")
+    expect(page.get_by_text("Run: run-b")).to_be_visible()
+    choose(page, "Run", "run-a")
+    numbers = headline(open_run(runs, "run-a").predictions)
+    card = page.get_by_test_id("stColumn").filter(has_text="Worst-class recall")
+    expect(card.get_by_role("heading")).to_have_text(f"{numbers.worst.value:.2f}")
+    expect(card).to_contain_text(f"{numbers.worst.low:.2f} to {numbers.worst.high:.2f}")
+    expect(card).to_contain_text("5 of 20 films found")
+    fall = page.get_by_test_id("stColumn").filter(has_text="Macro recall at a site outside")
+    expect(fall.get_by_role("heading")).to_have_text(f"{numbers.drop.macro.value:.2f} lower")
+
+
+def test_the_recall_page_lists_the_worst_class_first(runs, address, page):
+    page.goto(f"{address}/recall?run=run-a")
+    worst = worst_class(per_class_recall(select(open_run(runs, "run-a").predictions, model="global", split="holdout")))
+    first = page.get_by_role("table").first.get_by_role("row").nth(1)
+    expect(first).to_contain_text(worst.name)
+    expect(first).to_contain_text(f"{worst.correct}/{worst.total}")
+    expect(first).to_contain_text(f"{worst.low:.2f} to {worst.high:.2f}")
+    expect(page.locator(".js-plotly-plot")).to_have_count(3)
+
+
+def test_another_choice_of_films_changes_the_numbers(address, page, choose):
+    page.goto(f"{address}/recall?run=run-a")
+    first = page.get_by_role("table").first.get_by_role("row").nth(1)
+    expect(first).to_contain_text("5/20")
+    choose(page, "Films", "external")
+    expect(first).to_contain_text("2/20")
+
+
+def test_two_runs_are_compared_film_by_film(runs, address, page, choose):
+    page.goto(f"{address}/compare?run=run-a")
+    expect(page.get_by_text("Choose a second run")).to_be_visible()
+    choose(page, "Compare with", "run-b")
+    frames = [select(open_run(runs, name).predictions, model="global", split="holdout") for name in ("run-a", "run-b")]
+    row = compare(*frames).by_class.set_index("class").loc["tuberculosis"]
+    shown = page.get_by_role("row").filter(has_text="tuberculosis")
+    expect(shown).to_contain_text(f"{row['difference']:+.2f}")
+    expect(shown).to_contain_text(f"{row['p']:.3f}")
+    page.get_by_role("link", name="Overview").click()
+    expect(page.get_by_text("second run: 0.75 (tuberculosis)")).to_be_visible()  # the choice goes along
+
+
+def test_every_page_opens_at_tablet_width_without_scrolling_sideways(address, page):
+    page.set_viewport_size({"width": 768, "height": 1024})
+    for one in PAGES:
+        page.goto(f"{address}/{'' if one is PAGES[0] else one.module}?run=run-a")
+        expect(page.get_by_role("heading", name=one.title, exact=True)).to_be_visible()
+        expect(page.get_by_text("could not be drawn")).to_have_count(0)
+        main = page.get_by_test_id("stMain")
+        assert main.evaluate("element => element.scrollWidth <= element.clientWidth"), one.title
+
+
+def test_a_run_in_progress_grows_on_the_page_by_itself(tmp_path, write_run, serve, page):
+    folder = write_run(tmp_path / "going", finished=False, rounds=1, planned=4)
+    whole = write_run(tmp_path / "elsewhere" / "going")
+    with serve(tmp_path) as address:
+        page.goto(f"{address}/shaped?run=going")
+        expect(page.get_by_text("In progress: 1 of 4 rounds so far.")).to_be_visible()
+        (folder / "rounds.jsonl").write_text((whole / "rounds.jsonl").read_text())
+        expect(page.get_by_text("In progress: 4 of 4 rounds so far.")).to_be_visible()
+        (folder / "predictions.parquet").write_bytes((whole / "predictions.parquet").read_bytes())
+        expect(page.get_by_text("In progress")).to_have_count(0)
+        expect(page.get_by_text("4 of 4").first).to_be_visible()
+
+
+def test_text_of_a_run_stays_text_in_the_browser(tmp_path, write_run, serve, page):
+    found = {EVIL: (1, 4), "normal": (3, 4), "b": (1, 4)}
+    titles = {"harbor": EVIL, "hill": "<b>Hill</b>"}
+    write_run(tmp_path / "a", found, titles=titles, missing={(1, "hill"): ("rejected", EVIL)})
+    with serve(tmp_path) as address:
+        for one in PAGES:
+            page.goto(f"{address}/{'' if one is PAGES[0] else one.module}?run=a")
+            expect(page.get_by_role("heading", name=one.title, exact=True)).to_be_visible()
+            page.wait_for_function(
+                "document.querySelectorAll('[data-testid=stSkeleton], [data-stale=true]').length == 0"
+            )
+            page.wait_for_timeout(500)
+            assert page.locator("img[src='x']").count() == 0, one.title
+            assert page.locator("a[href*=evil]").count() == 0, one.title
+            assert page.get_by_test_id("stMain").locator("strong", has_text="bold").count() == 0, one.title
+            if one.module in ("overview", "recall", "shaped"):
+                expect(page.get_by_text(re.compile(re.escape("<img src=x onerror=alert(1)>"))).first).to_be_attached()
+
+
+def test_the_app_answers_on_this_machine_only_and_sends_nothing_elsewhere(address, page):
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(f"{address}/recall?run=run-a")
+    expect(page.get_by_role("table").first).to_be_visible()
+    page.wait_for_timeout(1000)
+    outside = [url for url in asked if not url.startswith((address, "data:", "blob:"))]
+    assert outside == [], json.dumps(outside)

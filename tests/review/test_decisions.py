@@ -1,0 +1,114 @@
+"""Sign-off: decisions beside the run, which only grow and hold for one model."""
+
+import json
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
+
+import pytest
+
+from fedpdc_med.errors import UserError
+from fedpdc_med.review.decisions import model_hash, read_decisions, sign, standing
+
+CLASSES = ["normal", "covid-19"]
+
+
+@pytest.fixture
+def run(tmp_path):
+    (tmp_path / "model.safetensors").write_bytes(b"weights")
+    return tmp_path
+
+
+def accept(run, labels=("normal",), verdict="accept", reviewer="Dr. Ruth", comment=""):
+    return sign(run, list(labels), verdict, reviewer, comment, CLASSES, model_hash(run))
+
+
+def test_a_decision_is_stored_with_the_hash_of_the_model_and_the_time(run):
+    accept(run, CLASSES, "accept with conditions", "  Dr. Ruth ", "adults only")
+    stored = json.loads((run / "review.json").read_text())["decisions"]
+    assert [one["label"] for one in stored] == CLASSES
+    assert {one["reviewer"] for one in stored} == {"Dr. Ruth"} and stored[0]["comment"] == "adults only"
+    assert stored[0]["model_sha256"] == sha256(b"weights").hexdigest()
+    assert stored[0]["time"].endswith("+00:00")
+
+
+def test_the_list_only_grows_and_the_last_decision_on_a_class_holds(run):
+    accept(run)
+    accept(run, verdict="reject", reviewer="Dr. Otto")
+    decisions = read_decisions(run)
+    assert [(one.reviewer, one.verdict) for one in decisions] == [("Dr. Ruth", "accept"), ("Dr. Otto", "reject")]
+    normal, covid = standing(decisions, CLASSES, model_hash(run))
+    assert (normal.words, normal.valid) == ("reject", True)
+    assert (covid.words, covid.decision) == ("not decided", None)
+
+
+def test_a_decision_on_another_model_is_no_longer_valid(run):
+    accept(run)
+    (run / "model.safetensors").write_bytes(b"trained again")
+    (normal, _) = standing(read_decisions(run), CLASSES, model_hash(run))
+    assert not normal.valid and normal.words == "no longer valid (accept, on another model)"
+
+
+def test_a_model_that_changed_while_the_page_was_open_cannot_be_signed(run):
+    seen = model_hash(run)
+    (run / "model.safetensors").write_bytes(b"trained again")
+    with pytest.raises(UserError, match="has changed since this page was opened"):
+        sign(run, ["normal"], "accept", "Dr. Ruth", "", CLASSES, seen)
+    assert read_decisions(run) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"reviewer": "  "}, "write your name"),
+        ({"verdict": "accept with conditions"}, "write the conditions"),
+        ({"verdict": "maybe"}, "a decision is one of"),
+        ({"labels": ()}, "at least one class"),
+        ({"labels": ("tuberculosis",)}, "no class 'tuberculosis'"),
+        ({"comment": "x" * 5001}, "at most"),
+    ],
+)
+def test_an_incomplete_decision_is_refused(run, change, says):
+    with pytest.raises(UserError, match=says):
+        accept(run, **change)
+    assert not (run / "review.json").exists()
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"format": 1, "decisions": [{"label": 3}]}', '{"format": 1}', "\0"])
+def test_a_damaged_file_is_a_sentence_and_is_never_overwritten(run, text):
+    (run / "review.json").write_text(text)
+    with pytest.raises(UserError, match=r"review\.json of this run is damaged"):
+        read_decisions(run)
+    with pytest.raises(UserError, match="damaged"):
+        accept(run)
+    assert (run / "review.json").read_text() == text
+
+
+def test_a_link_to_a_file_elsewhere_is_not_read(run, tmp_path_factory):
+    elsewhere = tmp_path_factory.mktemp("elsewhere") / "secret.json"
+    elsewhere.write_text('{"format": 1, "decisions": []}')
+    (run / "review.json").symlink_to(elsewhere)
+    with pytest.raises(UserError, match="is a link"):
+        read_decisions(run)
+
+
+def test_reviewers_who_sign_at_the_same_time_lose_nothing(run):
+    script = (
+        "import sys; from pathlib import Path; from fedpdc_med.review.decisions import model_hash, sign\n"
+        "run = Path(sys.argv[1])\n"
+        "for k in range(20): sign(run, ['normal'], 'accept', f'{sys.argv[2]}-{k}', '', ['normal'], model_hash(run))\n"
+    )
+    command = [sys.executable, "-c", script, str(run)]
+    with ThreadPoolExecutor() as pool:
+        done = pool.map(lambda who: subprocess.run([*command, who], env=dict(os.environ)).returncode, "abc")
+        assert list(done) == [0, 0, 0]
+    assert len({one.reviewer for one in read_decisions(run)}) == 60
+    assert sorted(file.name for file in run.iterdir()) == [".review.json.lock", "model.safetensors", "review.json"]
+
+
+def test_a_folder_that_cannot_be_written_says_so(run):
+    (run / ".review.json.lock").mkdir()
+    with pytest.raises(UserError, match="cannot be written beside the run"):
+        accept(run)

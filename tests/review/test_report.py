@@ -1,0 +1,198 @@
+"""`fedpdc report`: one page, no network, every number the one that `evaluation` computes, all text as text."""
+
+import base64
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+
+import numpy as np
+
+from fedpdc_med.evaluation.calibration import calibration
+from fedpdc_med.evaluation.discrimination import discrimination
+from fedpdc_med.evaluation.errors import dangerous_cells
+from fedpdc_med.evaluation.operating import choose_threshold, threshold_table
+from fedpdc_med.evaluation.predictions import select
+from fedpdc_med.evaluation.recall import per_class_recall
+from fedpdc_med.evaluation.sites import headline
+from fedpdc_med.review.decisions import model_hash, sign
+from fedpdc_med.review.library import open_run
+from fedpdc_med.review.report import make_report
+
+OUTSIDE = {"normal": (10, 20), "pneumonia": (8, 20), "covid-19": (9, 20), "tuberculosis": (2, 20)}
+
+
+class Read(HTMLParser):
+    """What a reader gets of a page: its text, tables by heading, and every element with its attributes."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.tables: dict[str, list[list[str]]] = {}
+        self.text, self._heading, self._cell = "", "", None
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        if tag == "table":
+            self._table = self.tables.setdefault(self._heading, [])
+        elif tag == "tr":
+            self._table.append([])
+        elif tag in ("td", "th", "h2", "h3"):
+            self._cell = ""
+
+    def handle_data(self, data):
+        self.text += data
+        if self._cell is not None:
+            self._cell += data
+
+    def handle_endtag(self, tag):
+        if tag in ("td", "th"):
+            self._table[-1].append(self._cell)
+        elif tag in ("h2", "h3"):
+            self._heading = self._cell
+        if tag in ("td", "th", "h2", "h3"):
+            self._cell = None
+
+
+def report_of(root, name: str) -> tuple[str, Read]:
+    html = make_report(open_run(root, name))
+    return html, Read(html)
+
+
+def test_every_number_is_the_one_that_evaluation_computes(tmp_path, write_run):
+    write_run(tmp_path / "a", external=OUTSIDE)
+    frame = open_run(tmp_path, "a").predictions
+    mine = select(frame, model="global", split="holdout")
+    _, page = report_of(tmp_path, "a")
+    recall = per_class_recall(mine)
+    assert [row[:4] for row in page.tables["Recall of each class"][1:]] == [
+        [
+            {"covid-19": "COVID-19"}.get(row["class"], row["class"]),
+            f"{row['recall']:.2f}",
+            f"{row['low']:.2f} to {row['high']:.2f}",
+            f"{row['correct']} of {row['total']}",
+        ]
+        for row in recall.to_dict("records")
+    ]
+    assert ["COVID-19", "0.90", "0.70 to 0.97", "18 of 20"] in [row[:4] for row in page.tables["Recall of each class"]]
+    numbers = headline(frame)
+    for estimate in (numbers.worst, numbers.macro):
+        assert f"95 % interval {estimate.low:.2f} to {estimate.high:.2f}" in page.text
+    assert f"{numbers.drop.macro.value:.2f} lower" in page.text
+    found = calibration(mine)
+    assert f"Brier score {found.brier:.3f}" in page.text
+    assert f"expected calibration error {found.ece:.3f}" in page.text
+    areas = discrimination(mine)
+    assert [row[2] for row in page.tables["Each class against the rest"][1:]] == [f"{auc:.2f}" for auc in areas["auc"]]
+    weighting = select(frame, model="global", split="weighting")
+    for row, label in zip(page.tables["Operating points"][1:], open_run(tmp_path, "a").classes, strict=True):
+        value = choose_threshold(weighting, label).value
+        at = threshold_table(mine, label, [value]).iloc[0]
+        assert row[1:3] == [f"{value:.3f}", f"{at['sensitivity']:.2f}"] and row[4] == f"{at['specificity']:.2f}"
+    cells = dangerous_cells(mine)
+    first = page.tables["Mistakes, diseases called normal first"][1]
+    assert first[:3] == [cells.loc[0, "name"], "disease missed", "15 of 20"]  # 5 of 20 tuberculosis films were found
+    assert "0.45 (9 of 20)" in page.tables["At sites that took no part"][1]
+
+
+def test_the_page_needs_no_network_and_no_script(tmp_path, write_run):
+    write_run(tmp_path / "a")
+    html, page = report_of(tmp_path, "a")
+    assert not [tag for tag, _ in page.elements if tag in ("script", "link", "iframe", "object", "form", "base")]
+    addresses = [attrs[key] for _, attrs in page.elements for key in ("src", "href") if key in attrs]
+    assert len(addresses) == 5 and all(address.startswith("data:image/svg+xml;base64,") for address in addresses)
+    assert all(attrs["alt"] for tag, attrs in page.elements if tag == "img")
+    assert "url(" not in html and "@import" not in html
+    for address in addresses:
+        picture = base64.b64decode(address.partition(",")[2]).decode()
+        assert not re.search(r"<script|<image[^>]*http|onload", picture)
+    assert str(tmp_path) not in html
+    assert "not a medical device" in page.text
+
+
+HOSTILE = ("<script>alert(1)</script>", "$\\frac{x}{$ & <b>", "--><img src=x onerror=alert(1)>", "{{ 7 * 7 }}")
+
+
+def test_text_of_a_run_and_of_a_reviewer_is_text(tmp_path, write_run):
+    classes = dict.fromkeys(HOSTILE, (3, 5))
+    folder = write_run(tmp_path / "a", classes, titles={"harbor": HOSTILE[0], "hill": HOSTILE[2]})
+    sign(folder, [HOSTILE[0]], "reject", HOSTILE[2], HOSTILE[0], list(HOSTILE), model_hash(folder))
+    _, page = report_of(tmp_path, "a")
+    assert not [tag for tag, _ in page.elements if tag == "script"]
+    assert not [attrs for _, attrs in page.elements if any(key.startswith("on") for key in attrs)]
+    assert {row[0] for row in page.tables["Recall of each class"][1:]} == set(HOSTILE)
+    row = next(row for row in page.tables["Decisions"] if row[0] == HOSTILE[0])
+    assert row[1:3] == ["reject", HOSTILE[2]] and row[4] == HOSTILE[0]
+    for _, attrs in page.elements:
+        if "src" in attrs:
+            picture = Read(base64.b64decode(attrs["src"].partition(",")[2]).decode())
+            assert not [tag for tag, _ in picture.elements if tag in ("script", "img")]
+
+
+def test_decisions_on_another_model_are_shown_as_no_longer_valid(tmp_path, write_run):
+    folder = write_run(tmp_path / "a")
+    sign(
+        folder,
+        ["normal", "covid-19"],
+        "accept",
+        "Dr. Ruth",
+        "fine",
+        open_run(tmp_path, "a").classes,
+        model_hash(folder),
+    )
+    _, page = report_of(tmp_path, "a")
+    decided = {row[0]: row for row in page.tables["Decisions"][1:]}
+    assert decided["COVID-19"][1:3] == ["accept", "Dr. Ruth"] and decided["COVID-19"][4] == "fine"
+    assert decided["tuberculosis"][1] == "not decided"
+    (folder / "model.safetensors").write_bytes(b"another model")
+    _, page = report_of(tmp_path, "a")
+    assert page.tables["Decisions"][1][1] == "no longer valid (accept, on another model)"
+
+
+def test_what_a_run_does_not_have_is_left_out_with_a_sentence(tmp_path, write_run):
+    write_run(tmp_path / "running", finished=False, rounds=2)
+    _, page = report_of(tmp_path, "running")
+    assert "not finished (2 of 4 rounds)" in page.text and "Recall of each class" not in page.tables
+    write_run(tmp_path / "solo", method="solo", share=False)
+    _, page = report_of(tmp_path, "solo")
+    assert "there is no global model to report" in page.text and "the run has no global model" in page.text
+    write_run(tmp_path / "nobody", {"normal": (5, 10), "pneumonia": (9, 10), "covid-19": (0, 0)})
+    _, page = report_of(tmp_path, "nobody")
+    assert ["COVID-19", "not estimable", "", "0 of 0"] in [row[:4] for row in page.tables["Recall of each class"]]
+    assert "No reviewer has signed" in page.text
+    write_run(tmp_path / "new", finished=False, rounds=0)
+    assert "No round is recorded" in report_of(tmp_path, "new")[1].text
+
+
+def test_twenty_classes_fit(tmp_path, write_run):
+    write_run(tmp_path / "a", {f"class {k:02d}": (k % 5, 5) for k in range(20)})
+    _, page = report_of(tmp_path, "a")
+    assert len(page.tables["Recall of each class"]) == 21
+    assert "not listed" in page.text
+
+
+def test_films_of_a_real_simulation_are_checked_for_shortcuts(simulated, monkeypatch):
+    monkeypatch.setenv("FEDPDC_HOME", str(simulated))
+    _, page = report_of(simulated / "runs", "tiny")
+    assert "class from the shape" in page.text and "class from the border" in page.text
+    counts = np.array([row[1:] for row in page.tables["Films of each source and class"][1:]], dtype=int)
+    assert counts.sum() == 36 + 15
+
+
+def fedpdc(*arguments):
+    command = [sys.executable, "-m", "fedpdc_med.cli", "report", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+def test_the_command_writes_the_page_and_a_mistake_is_one_line(tmp_path, write_run):
+    run = write_run(tmp_path / "a")
+    done = fedpdc(run, "--out", tmp_path / "page.html")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Report written" in done.stdout
+    assert "Recall of each class" in Read((tmp_path / "page.html").read_text(encoding="utf-8")).tables
+    (run / "review.json").write_text("{")
+    for arguments, says in (((run,), "review.json"), ((tmp_path / "nowhere",), "no such folder")):
+        done = fedpdc(*arguments)
+        assert done.returncode == 2 and says in done.stderr
+        assert len(done.stderr.strip().splitlines()) == 1, done.stderr
