@@ -192,6 +192,31 @@ def speed(
     console.print(shown)
 
 
+@app.command()
+def cost(
+    workers: Workers = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The same as JSON.")] = False,
+    repeats: Annotated[int, typer.Option(min=1, help="Rounds of each method, in turns with FedAvg's.")] = 3,
+) -> None:
+    """Measure what a round of each method costs beside FedAvg's: time, and bytes sent.
+
+    Example: fedpdc benchmark cost
+    """
+    from fedpdc_med.experiments.cost import measure
+
+    rows = measure(workers or cores(), repeats)
+    if as_json:
+        print(json.dumps(rows))
+        return
+    shown = Table(title="A round beside FedAvg's: the paper's CNN, 10 sites, 2 epochs", title_justify="left")
+    shown.box, shown.pad_edge = SIMPLE_HEAD, False
+    for column in ("method", "time, FedAvg = 1", "MB sent"):
+        shown.add_column(column, justify="left" if column == "method" else "right")
+    for row in rows:
+        shown.add_row(row["method"], f"{row['seconds_of_fedavg']:.2f}", f"{row['bytes_per_round'] / 1e6:.1f}")
+    console.print(shown)
+
+
 def parse_settings(pairs: list[str], method: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """KEY=VALUE pairs as (the method's settings, the experiment's)."""
     from fedpdc_med.algorithms import method_class
