@@ -41,6 +41,7 @@ class Run:
         self.checkpoint_file = folder / "checkpoint.safetensors"
         self.next_checkpoint_file = folder / "checkpoint.safetensors.next"
         self.site_models = folder / "site_models"
+        self.review_file = folder / "review.json"
 
     @classmethod
     def create(cls, folder: Path, config: dict[str, Any], overwrite: bool = False) -> "Run":
@@ -53,10 +54,18 @@ class Run:
         if folder.exists() and any(folder.iterdir()) and not run.config_file.exists():
             raise UserError(f"{folder} is not empty and holds no run; choose another --out")
         if folder.exists():
-            shutil.rmtree(folder)
+            run.clear()
         run.site_models.mkdir(parents=True)
         replace_text(run.config_file, tomli_w.dumps(without_none(config)))
         return run
+
+    def clear(self) -> None:
+        """Make room for another run; reviewers' decisions stay, and say of themselves which model they were about."""
+        for entry in self.folder.iterdir():
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry)
+            elif entry != self.review_file:
+                entry.unlink()
 
     @classmethod
     def open(cls, folder: Path) -> "Run":

@@ -125,9 +125,11 @@ def test_an_existing_run_is_refused_resumed_or_replaced(tmp_path):
     assert "seed = 0, not 1" in other.stderr
     assert fedpdc(tmp_path, *again, "--method", "fedavg", "--resume").returncode == 0
     assert run.model_file.read_bytes() == before
+    (run.folder / "review.json").write_text("what reviewers decided")
     replaced = fedpdc(tmp_path, *again, "--method", "fedavg", "--overwrite", "--seed", "1")
     assert replaced.returncode == 0
     assert run.model_file.read_bytes() != before
+    assert (run.folder / "review.json").read_text() == "what reviewers decided"
 
 
 def test_solo_has_site_models_and_no_global_one(tmp_path):

@@ -50,6 +50,7 @@ def build_reference(
     per_class: int | None,
     replace: bool = False,
     seed: int = 0,
+    kind: str | None = None,  # what its films say of their source, if not what SOURCE says
     **how: Any,
 ) -> Reference:
     """Ingest `source`, split it by patient, keep as many films of every class as the rarest has (or `per_class`)."""
@@ -58,7 +59,7 @@ def build_reference(
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         draft = Path(scratch)
-        result = ingest(source, "reference", store=draft / "all", seed=seed, **how)
+        result = ingest(source, "reference", store=draft / "all", seed=seed, provenance=kind, **how)
         if not result.films:
             raise WorkFailed("no film of SOURCE was accepted; see what `fedpdc ingest` says of it")
         made = read_store(draft / "all")

@@ -107,7 +107,7 @@ def review_speed(
     if as_json:
         print(json.dumps(found))
         return
-    title = f"{PREDICTIONS:,} predictions, {SITES} sites, {CLASSES} classes: seconds until a page is drawn"
+    title = f"{PREDICTIONS:,} predictions, {SITES} sites, {CLASSES} classes: seconds to draw"
     shown = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     for column in ("page", "first load", "after the first load"):
         shown.add_column(column, justify="left" if column == "page" else "right")

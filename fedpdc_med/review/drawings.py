@@ -111,7 +111,7 @@ def confusion_picture(counts: pd.DataFrame) -> str:
                 for column in range(number):
                     share = shares[row, column]
                     text = str(counts.iat[row, column]) + ("" if math.isnan(share) else f"\n{share:.0%}")
-                    colour = "white" if share > 0.6 else INK
+                    colour = "white" if share > 0.7 else INK
                     axes.text(column, row, text, ha="center", va="center", color=colour, fontsize=8)
         names = [name_of(name, 16) for name in classes] if number <= MOST_NAMED else []
         axes.set_xticks(

@@ -111,7 +111,7 @@ def _test_images(view: RunView) -> Shelf:
         images = load(name, where)
         if images.fingerprint() != data["fingerprint"]:
             return Shelf({}, {"": f"The {name} images on this machine differ from the ones of this run."})
-    except (UserError, OSError):
+    except (UserError, OSError, ValueError):
         return Shelf({}, {"": f"The {name} images of this run are not on this machine any more."})
     count = len(images.test_labels)
     about = pd.DataFrame({"film": [f"test-{i:05d}" for i in range(count)], "patient": "", "source": name})

@@ -107,8 +107,8 @@ def films(view: RunView, choice: Choice) -> pd.DataFrame:
 def unfinished(view: RunView) -> str:
     of = f" of {view.planned_rounds}" if view.planned_rounds else ""
     return (
-        f"This run is not finished ({len(view.rounds)}{of} rounds), so there are no predictions to count yet. "
-        f"If it was interrupted, continue it with: fedpdc resume {view.name}"
+        f"In progress: {len(view.rounds)}{of} rounds so far, and no predictions to count yet. If it was interrupted, "
+        f"continue it with: fedpdc resume {view.name}"
     )
 
 
@@ -220,7 +220,7 @@ def _rounds(folder: Path) -> list[dict[str, Any]]:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (UnicodeDecodeError, OSError):
         raise UserError(f"rounds.jsonl of {folder.name} cannot be read; restore the file or run again.") from None
-    records = []
+    records: list[dict[str, Any]] = []
     for number, line in enumerate(lines, start=1):
         try:
             record = json.loads(line)

@@ -64,7 +64,7 @@ def between(low: float, high: float) -> str:
 
 
 def signed(value: float) -> str:
-    return NOT_ESTIMABLE if math.isnan(value) else f"{value:+.2f}"
+    return NOT_ESTIMABLE if math.isnan(value) else f"{round(value, 2) + 0.0:+.2f}"  # + 0.0: never -0.00
 
 
 def p_value(value: float) -> str:

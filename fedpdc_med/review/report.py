@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
 
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -221,7 +220,7 @@ def errors_section(frame: pd.DataFrame) -> Section:
     section.pictures.append(Picture(drawings.confusion_picture(confusion(frame)), "Confusion matrix"))
     section.tables.append(Table(title, shown))
     if rest:
-        section.notes.append(f"{look.count(rest, 'rarer mistake')} not listed.")
+        section.notes.append(f"{look.count(rest, 'further mistake')} not listed.")
     return section
 
 
@@ -274,7 +273,7 @@ def shortcuts_section(view: RunView, predictions: pd.DataFrame) -> Section:
 def subgroups_section(view: RunView, frame: pd.DataFrame, interval: Method) -> Section:
     table = subgroup_recall(frame, interval)
     section = Section("Subgroups")
-    absent: list[Any] = []
+    absent = []
     for name in ATTRIBUTES:
         title = tables.ATTRIBUTE_NAMES[name]
         if not (table["attribute"] == name).any():

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 import streamlit as st
+from PIL import Image
 
 from fedpdc_med import RESEARCH_USE_ONLY
 from fedpdc_med.errors import UserError
 from fedpdc_med.evaluation.predictions import GLOBAL
 from fedpdc_med.review import look
-from fedpdc_med.review.library import Choice, Listed, RunView, list_runs, runs_folder
+from fedpdc_med.review.library import Choice, Listed, RunView, list_runs, runs_folder, unfinished
 from fedpdc_med.review.remembered import opened
 
 log = logging.getLogger(__name__)
@@ -55,7 +56,7 @@ class Picked(NamedTuple):
 
 
 def main() -> None:
-    st.set_page_config(page_title="fedpdc review", layout="wide")  # a named page icon would be fetched from the web
+    st.set_page_config(page_title="fedpdc review", page_icon=tab_icon(), layout="wide")
     st.html("<style>[data-testid=stMainBlockContainer] {padding-top: 4.5rem; padding-bottom: 2rem}</style>")
     picked: list[Picked] = []
     pages = [
@@ -72,6 +73,14 @@ def main() -> None:
     # The sidebar is drawn outside the page, because Streamlit forgets a page's widgets when another page opens.
     picked += frame(current.title)
     current.run()
+
+
+def tab_icon() -> Image.Image:
+    """Three white bars on blue, drawn here: a browser would fetch an icon that is only named from the web."""
+    icon = Image.new("RGB", (32, 32), look.ACCENT)
+    for left, top in ((5, 18), (13, 11), (21, 5)):
+        icon.paste("white", (left, top, left + 6, 27))
+    return icon
 
 
 def show(page: Page) -> None:
@@ -120,15 +129,14 @@ def follow(page: Page, root: Path, name: str, choice: Choice) -> None:
         view = opened(root, name)
         if view.status == "finished":
             st.rerun()
-        of = f" of {view.planned_rounds}" if view.planned_rounds else ""
         st.info(
-            f"In progress: {len(view.rounds)}{of} rounds so far. This page follows the run by itself.",
-            icon=":material/hourglass_top:",
+            look.plain(f"{unfinished(view)}. This page follows the run by itself."), icon=":material/hourglass_top:"
         )
         try:
             page.draw(view, choice)
         except UserError as error:  # what a page needs may not be there yet
-            st.info(look.plain(error))
+            if str(error) != unfinished(view):
+                st.info(look.plain(error))
 
 
 def choose_run(root: Path) -> tuple[str, list[Listed]]:

@@ -1,6 +1,7 @@
 """How long the pages take on a large run: 100,000 predictions, 50 sites, 20 classes."""
 
 import json
+import logging
 import os
 import tempfile
 import time
@@ -25,12 +26,11 @@ SCRIPT = "from fedpdc_med.review.shell import PAGES, show\nshow(PAGES[{number}])
 
 def measure() -> dict[str, Any]:
     """Seconds of every page: opened for the first time, and again with what has been counted kept."""
-    from streamlit.logger import set_log_level
+    logging.disable(logging.WARNING)  # Streamlit warns again and again that no browser is there
     from streamlit.testing.v1 import AppTest
 
     from fedpdc_med.review.shell import PAGES
 
-    set_log_level("ERROR")  # it warns that no browser is there
     with tempfile.TemporaryDirectory() as folder:
         runs = Path(folder)
         write_run(runs / "large-a", seed=0)
@@ -47,6 +47,7 @@ def measure() -> dict[str, Any]:
                     raise WorkFailed(f"the page {page.title} could not be drawn")
                 rows.append({"page": page.title, "first_load": first, "after_first_load": again})
         finally:
+            logging.disable(logging.NOTSET)
             os.environ.pop(RUNS_FOLDER)
             if before is not None:
                 os.environ[RUNS_FOLDER] = before

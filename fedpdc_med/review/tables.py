@@ -14,8 +14,9 @@ ATTRIBUTE_NAMES = {"sex": "sex", "age_band": "age band", "view": "view"}
 
 
 def dangers(cells: pd.DataFrame, most: int) -> tuple[pd.DataFrame, int]:
-    """From `dangerous_cells`: mistakes that happened, and all diseases called normal; and how many are left out."""
-    listed = cells[(cells["count"] > 0) | (cells["kind"] == MISSED)]
+    """From `dangerous_cells`: mistakes that happened, then diseases never called normal; and how many are left out."""
+    happened = cells["count"] > 0
+    listed = pd.concat([cells[happened], cells[~happened & (cells["kind"] == MISSED)]])
     shown = listed.head(most)
     table = pd.DataFrame(
         {
@@ -60,11 +61,11 @@ def operating(frame: pd.DataFrame, others: pd.DataFrame, classes: list[str]) -> 
         if math.isnan(chosen.value):
             rows.append({"class": spoken(label), "threshold": look.NOT_ESTIMABLE, "note": chosen.note})
             continue
-        at = threshold_table(frame, label, [chosen.value]).iloc[0]
+        at = threshold_table(frame, label, [usable(chosen.value)]).iloc[0]
         rows.append(
             {
                 "class": spoken(label),
-                "threshold": f"{chosen.value:.3f}",
+                "threshold": f"{usable(chosen.value):.3f}",
                 "sensitivity": look.share(at["sensitivity"]),
                 "sensitivity, 95 %": look.between(at["sensitivity_low"], at["sensitivity_high"]),
                 "specificity": look.share(at["specificity"]),
@@ -73,6 +74,11 @@ def operating(frame: pd.DataFrame, others: pd.DataFrame, classes: list[str]) -> 
             }
         )
     return without_empty(pd.DataFrame(rows).fillna(""))
+
+
+def usable(threshold: float) -> float:
+    """A threshold with three decimals, as people write it; rounded down, so that the film that set it is called."""
+    return math.floor(threshold * 1000) / 1000
 
 
 def areas(table: pd.DataFrame) -> pd.DataFrame:

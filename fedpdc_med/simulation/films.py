@@ -81,6 +81,7 @@ def phantom_reference(seed: int, workers: int) -> Reference:
             per_class=None,
             replace=True,
             seed=seed,
+            kind="phantom",
             labels=read_labels(dicom / "labels.csv"),
             labels_file=dicom / "labels.csv",
             size=PHANTOM_SIZE,

@@ -93,9 +93,9 @@ def test_a_run_in_progress_grows_on_the_page_by_itself(tmp_path, write_run, serv
     whole = write_run(tmp_path / "elsewhere" / "going")
     with serve(tmp_path) as address:
         page.goto(f"{address}/shaped?run=going")
-        expect(page.get_by_text("In progress: 1 of 4 rounds so far.")).to_be_visible()
+        expect(page.get_by_text("In progress: 1 of 4 rounds so far")).to_be_visible()
         (folder / "rounds.jsonl").write_text((whole / "rounds.jsonl").read_text())
-        expect(page.get_by_text("In progress: 4 of 4 rounds so far.")).to_be_visible()
+        expect(page.get_by_text("In progress: 4 of 4 rounds so far")).to_be_visible()
         (folder / "predictions.parquet").write_bytes((whole / "predictions.parquet").read_bytes())
         expect(page.get_by_text("In progress")).to_have_count(0)
         expect(page.get_by_text("4 of 4").first).to_be_visible()
@@ -123,8 +123,9 @@ def test_text_of_a_run_stays_text_in_the_browser(tmp_path, write_run, serve, pag
 def test_the_app_answers_on_this_machine_only_and_sends_nothing_elsewhere(address, page):
     asked = []
     page.on("request", lambda request: asked.append(request.url))
-    page.goto(f"{address}/recall?run=run-a")
-    expect(page.get_by_role("table").first).to_be_visible()
-    page.wait_for_timeout(1000)
+    for one in PAGES:
+        page.goto(f"{address}/{'' if one is PAGES[0] else one.module}?run=run-a")
+        expect(page.get_by_role("heading", name=one.title, exact=True)).to_be_visible()
+        page.wait_for_timeout(500)
     outside = [url for url in asked if not url.startswith((address, "data:", "blob:"))]
     assert outside == [], json.dumps(outside)

@@ -91,6 +91,7 @@ def test_a_reviewer_signs_off_and_downloads_a_report_that_says_so(page, app, sim
     (decision,) = json.loads((folder / "review.json").read_text())["decisions"]
     assert (decision["label"], decision["comment"]) == ("covid-19", "Adults only.")
     assert decision["model_sha256"] == model_hash(folder)
+    expect(page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
     with page.expect_download() as download:
         page.get_by_role("button", name="Download the report").click()
     assert download.value.suggested_filename == "report-tiny.html"

@@ -79,7 +79,7 @@ def test_without_films_sources_are_counted_among_predictions_and_benchmarks_are_
     assert "benchmark" in check(None, frame, CLASSES).not_checked[0]
 
 
-def test_darkcovidnet_raises_the_alarm(tmp_path, monkeypatch):
+def test_darkcovidnet_raises_the_alarm_on_the_page(tmp_path, monkeypatch, write_run, draw):
     if not DARKCOVIDNET.is_dir():
         pytest.skip("needs the darkcovidnet films in ../shared/data")
     monkeypatch.setenv("FEDPDC_HOME", str(tmp_path))
@@ -89,4 +89,9 @@ def test_darkcovidnet_raises_the_alarm(tmp_path, monkeypatch):
     shape = found["class from the shape"]
     assert shape.verdict == "alarm" and shape.table.loc[0, "target"] == "covid-19"
     assert shape.table.loc[0, "auc"] > 0.95
-    assert "without looking at the lung" in shape.sentence
+    config = write_run(tmp_path / "runs" / "a", dict.fromkeys([*CLASSES, "pneumonia"], (9, 10))) / "config.toml"
+    named = 'reference = "films of seed 0"', f'darkcovidnet = "{store.info["manifest_sha256"][:16]}"'
+    config.write_text(config.read_text().replace(*named))
+    alarms = [error.replace("**", "") for error in draw(tmp_path / "runs", "shortcuts").errors]
+    assert any("Alarm: class from the shape. COVID-19 can be told from height and width alone" in one for one in alarms)
+    assert any("A model can score high on it without looking at the lung" in one for one in alarms)

@@ -75,7 +75,9 @@ def test_before_and_after_uses_own_models_of_the_run_or_of_a_solo_run_beside(tmp
     write_run(tmp_path / "one" / "a")
     assert "no site models to compare with" in draw(tmp_path / "one", "recall").text
     write_run(tmp_path / "two" / "a", own=dict.fromkeys(("normal", "pneumonia", "covid-19", "tuberculosis"), (0, 1)))
-    assert "Blue: better together" in draw(tmp_path / "two", "recall", split="local").text
+    for split in ("local", "holdout"):  # the own models have seen local films only, and are shown on these
+        text = draw(tmp_path / "two", "recall", split=split).text
+        assert "its own test films: recall before → after. Blue: better together" in text
     write_run(tmp_path / "three" / "a")
     write_run(tmp_path / "three" / "solo", method="solo", share=False)
     assert "Blue: better together" in draw(tmp_path / "three", "recall", run="a").text

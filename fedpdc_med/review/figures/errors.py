@@ -36,7 +36,7 @@ def confusion_figure(counts: pd.DataFrame, chosen: tuple[str, str] | None = None
             ],
             texttemplate="%{text}" if number <= COUNTS else None,
             textfont={"size": 15 if number <= 6 else 11},
-            showscale=number > BOTH,
+            showscale=number > COUNTS,
             colorbar={"title": {"text": "share of<br>the row"}, "thickness": 12, "tickformat": ".0%"},
         )
     )
@@ -68,7 +68,7 @@ def confusion_figure(counts: pd.DataFrame, chosen: tuple[str, str] | None = None
     )
     figure.update_xaxes(
         title="called by the model",
-        tickangle=-35,
+        tickangle=-35 if number <= BOTH else -90,
         tickvals=places,
         ticktext=names,
         showgrid=False,
@@ -85,11 +85,15 @@ def confusion_figure(counts: pd.DataFrame, chosen: tuple[str, str] | None = None
         zeroline=False,
         fixedrange=True,
     )
+    if number > BOTH:
+        figure.update_xaxes(tickfont={"size": 11}).update_yaxes(tickfont={"size": 11})
     return figure.update_layout(clickmode="event+select", dragmode=False, hovermode="closest", hoverdistance=200)
 
 
 def _in_cell(value: int, share: float, number: int) -> str:
-    if number > BOTH or np.isnan(share):
+    if number > BOTH:
+        return str(value) if value else ""
+    if np.isnan(share):
         return str(value)
     return f"{value}<br>{_percent(share)}"
 

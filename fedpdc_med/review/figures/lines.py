@@ -23,6 +23,7 @@ def _lines(wide: pd.DataFrame, title: str, names: dict[str, str]) -> go.Figure:
             y=wide[column],
             name=look.drawn(names[column], 32),
             mode="lines+markers",
+            cliponaxis=False,
             line={"color": colours[column], "dash": dashes[column], "width": 2},
             marker={"symbol": look.SYMBOLS[i % len(look.SYMBOLS)], "size": 7},
             hovertemplate="%{y:.3f}",

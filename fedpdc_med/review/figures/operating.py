@@ -48,7 +48,7 @@ def threshold_figure(table: pd.DataFrame, at: float, chosen: float | None, chose
             xanchor=anchor,
             xshift=4 if side == "right" else -4,
             font={"color": MUTED, "size": 13},
-            bgcolor="rgba(255,255,255,0.8)",
+            bgcolor="rgba(255,255,255,0.6)",
         )
     figure = finish(figure, height=340)
     figure.update_xaxes(title="threshold: called when the probability is at or above", range=[0, 1])

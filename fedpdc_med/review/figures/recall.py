@@ -8,6 +8,9 @@ from fedpdc_med.evaluation.predictions import spoken
 from fedpdc_med.review import look
 
 ROW = 34  # pixels of a class or site
+# Pale enough for dark numbers in every cell.
+FOUND: list[list[object]] = [[0, "#f3f7fa"], [0.5, "#bcd6e8"], [1, "#6fa8d0"]]
+GAINED: list[list[object]] = [[0, "#e08e3c"], [0.5, "#ffffff"], [1, "#6fa8d0"]]
 MANY = 12  # columns above which numbers no longer fit into cells
 
 
@@ -65,7 +68,7 @@ def site_matrix(table: pd.DataFrame, classes: list[str], titles: dict[str, str])
         for value in ("recall", "correct", "total")
     )
     text = np.where(total > 0, np.char.add(np.char.add(correct.astype(str), "/"), total.astype(str)), look.NONE)
-    figure = _heat(recall, text, sites, classes, titles, (0, 1), [list(stop) for stop in look.SHADES])
+    figure = _heat(recall, text, sites, classes, titles, (0, 1), FOUND)
     figure.data[0].update(
         customdata=np.stack([correct, total], axis=2),
         hovertemplate="%{y}, %{x}<br>recall %{z:.2f}: %{customdata[0]} of %{customdata[1]} films<extra></extra>",
@@ -87,8 +90,7 @@ def own_beside_global(table: pd.DataFrame, classes: list[str], titles: dict[str,
             for row in zip(own, after, total, strict=True)
         ]
     )
-    scale = [[0, "#b35806"], [0.25, "#f1b06a"], [0.5, "#ffffff"], [0.75, "#8fbbd9"], [1, "#0b5c8a"]]
-    figure = _heat(change, text, sites, classes, titles, (-1, 1), scale)
+    figure = _heat(change, text, sites, classes, titles, (-1, 1), GAINED)
     figure.data[0].update(
         customdata=np.stack([own, after, total], axis=2),
         hovertemplate="%{y}, %{x}<br>own model %{customdata[0]:.2f}, global %{customdata[1]:.2f} "
@@ -115,6 +117,7 @@ def _heat(
             y=list(range(len(sites))),
             text=text,
             texttemplate="%{text}" if len(classes) <= MANY else None,
+            textfont={"color": look.INK},
             zmin=span[0],
             zmax=span[1],
             colorscale=scale,

@@ -34,7 +34,8 @@ def page(view: RunView, choice: Choice) -> None:
     look.table(as_text(both))
     st.caption(
         "Each film is judged by both runs; only films on which exactly one is right count in McNemar's exact test. "
-        "Holm's p allows for having asked about every class. A filled circle means Holm's p below 0.05."
+        "Holm's p allows for having asked about every class. A filled circle means Holm's p below 0.05. "
+        "The row of all films is accuracy, the others are recall."
     )
     if found.note:
         st.caption(look.plain(found.note[0].upper() + found.note[1:] + "."))

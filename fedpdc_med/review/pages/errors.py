@@ -9,7 +9,7 @@ from fedpdc_med.errors import UserError
 from fedpdc_med.evaluation.errors import MISSED, confusion, dangerous_cells, films_of_cell, normal_class
 from fedpdc_med.evaluation.predictions import GLOBAL, spoken
 from fedpdc_med.review import look, tables
-from fedpdc_med.review.figures.errors import confusion_figure
+from fedpdc_med.review.figures.errors import BOTH, confusion_figure
 from fedpdc_med.review.films import Shelf, open_shelf
 from fedpdc_med.review.library import Choice, RunView, films
 from fedpdc_med.review.looked import LABEL, load_model, maps, preparation_of, side_by_side
@@ -62,12 +62,16 @@ def page(view: RunView, choice: Choice) -> None:
         raise UserError("This model has no predictions on these films; choose other films in the sidebar.")
     counts, cells = counted(view.fingerprint, choice.model, choice.split, frame)
     chosen = choose_cell(view, counts, cells)
-    left, right = st.columns([6, 5], gap="medium")
-    with left:
+    if len(view.classes) > BOTH:  # a large matrix needs the whole width
         draw_matrix(view, counts, chosen)
-    with right:
         name_dangers(cells)
-    cell_films(view, choice, frame, chosen)
+    else:
+        left, right = st.columns([6, 5], gap="medium")
+        with left:
+            draw_matrix(view, counts, chosen)
+        with right:
+            name_dangers(cells)
+    cell_films(view, choice, frame, counts, chosen)
 
 
 def choose_cell(view: RunView, counts: pd.DataFrame, cells: pd.DataFrame) -> Cell:
@@ -125,16 +129,16 @@ def name_dangers(cells: pd.DataFrame, most: int = 12) -> None:
     inside = [f"{share} ({between})" for share, between in zip(shown["share"], shown["95 %"], strict=True)]
     look.table(shown[["mistake", "films"]].assign(**{"share (95 %)": inside}), "No film was called wrongly.")
     if rest > 0:
-        st.caption(f"{look.count(rest, 'rarer mistake')} not listed; they are in the matrix.")
+        st.caption(f"{look.count(rest, 'further mistake')} not listed; they are in the matrix.")
     if (cells["kind"] == MISSED).any():
         st.caption("Diseases called normal stay in the list when they never happened: 0 of 12 is no proof of safety.")
 
 
 @st.fragment
-def cell_films(view: RunView, choice: Choice, frame: pd.DataFrame, chosen: Cell) -> None:
+def cell_films(view: RunView, choice: Choice, frame: pd.DataFrame, counts: pd.DataFrame, chosen: Cell) -> None:
     true, called = chosen
     inside = films_of_cell(frame, true, called)
-    st.subheader(look.plain(in_words(chosen, confusion(frame))), anchor=False)
+    st.subheader(look.plain(in_words(chosen, counts)), anchor=False)
     if inside.empty:
         st.caption("No film is in this cell.")
         return

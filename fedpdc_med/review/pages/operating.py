@@ -23,8 +23,8 @@ from fedpdc_med.review.library import Choice, RunView, films
 CHOOSING = ("weighting", "local")  # films that may choose a threshold, the balanced ones first
 WHICH = {"weighting": "the reference's weighting films", "local": "the sites' own test films"}
 RULES: dict[str, Rule] = {
-    "best sum of sensitivity and specificity": "youden",
-    "reach a sensitivity": "sensitivity",
+    "best balance (Youden)": "youden",
+    "a wanted sensitivity": "sensitivity",
 }
 STEP = 0.001
 
@@ -94,7 +94,7 @@ def page(view: RunView, choice: Choice) -> None:
         others = others_of(view, choice, split)
         mark = view.fingerprint
         look.table(every_class(mark, choice.model, choice.split, split, view.classes, frame, others))
-        st.caption(f"Best sum of sensitivity and specificity on {WHICH[split]}.")
+        st.caption(f"Best balance: the best sum of sensitivity and specificity (Youden) on {WHICH[split]}.")
 
 
 @st.fragment
@@ -102,12 +102,12 @@ def explore(
     view: RunView, choice: Choice, frame: pd.DataFrame, label: str, chosen: Threshold | None, split: str | None
 ) -> None:
     """The slider and all that moves with it; a fragment, so that the rest of the page stays as it is."""
-    start = 0.5 if chosen is None or math.isnan(chosen.value) else math.floor(chosen.value / STEP) * STEP
+    start = 0.5 if chosen is None or math.isnan(chosen.value) else tables.usable(chosen.value)
     sliding, prevailing = st.columns([2, 1])
     key = f"operating_at {view.name} {choice.model} {choice.split} {label} {start:.3f}"
     at = sliding.slider("Threshold", 0.0, 1.0, start, STEP, format="%.3f", key=key)
     percent = prevailing.number_input(
-        f"Prevalence of {look.plain(spoken(label))} where you work (%)",
+        f"Prevalence of {look.plain(spoken(label))} where it is used (%)",
         0.0,
         100.0,
         10.0,

@@ -10,7 +10,7 @@ from fedpdc_med.evaluation.recall import Estimate
 from fedpdc_med.evaluation.sites import Headline
 from fedpdc_med.review import facts, look, remembered
 from fedpdc_med.review.figures.overview import training_bars
-from fedpdc_med.review.library import Choice, RunView, unfinished
+from fedpdc_med.review.library import Choice, RunView
 
 SMALL_PART = "Estimates, not facts: every number has a 95 % interval, and the worst class was picked after looking."
 
@@ -20,8 +20,6 @@ def page(view: RunView, choice: Choice) -> None:
     if view.status == "finished":
         found = remembered.numbers(view, choice)
         three_numbers(view, choice, found)
-    else:
-        st.info(look.plain(unfinished(view)))
     use(view, choice, found)
     trained(view)
 
@@ -62,7 +60,8 @@ def outside(view: RunView, choice: Choice, found: Headline, other: Headline | No
 
 
 def lower(drop: float) -> str:
-    return f"{abs(drop):.2f} {'lower' if drop > 0 else 'higher'}"
+    size = f"{abs(drop):.2f}"
+    return size if size == "0.00" else f"{size} {'lower' if drop > 0 else 'higher'}"
 
 
 def fall_beside(drop: Estimate | None) -> str:

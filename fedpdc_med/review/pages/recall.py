@@ -10,14 +10,12 @@ from fedpdc_med.review import look, remembered
 from fedpdc_med.review.facts import is_medical
 from fedpdc_med.review.figures import recall as figures
 from fedpdc_med.review.figures.lines import over_rounds
-from fedpdc_med.review.library import Choice, RunView, unfinished
+from fedpdc_med.review.library import Choice, RunView
 
 
 def page(view: RunView, choice: Choice) -> None:
     if view.status == "finished":
         classes(view, choice)
-    else:
-        st.info(look.plain(unfinished(view)))
     rounds(view)
     if view.status == "finished":
         site_by_class(view, choice)
@@ -101,7 +99,11 @@ def before_and_after(view: RunView, choice: Choice) -> None:
     if GLOBAL not in view.models:
         st.info("This run shares nothing: every site keeps its own model. Choose a run with a global model.")
         return
-    table = remembered.own_and_global(view, choice.split)
+    split = choice.split
+    table = remembered.own_and_global(view, split)
+    if len(table) == 0 and "local" in view.splits:
+        split = "local"  # a site's own model may have seen its own films only
+        table = remembered.own_and_global(view, split)
     if len(table) == 0:
         command = "fedpdc simulate --compare solo" if is_medical(view) else "fedpdc benchmark run --method solo"
         st.info(
@@ -109,12 +111,11 @@ def before_and_after(view: RunView, choice: Choice) -> None:
             f"models are shown here: {command}"
         )
         return
-    own = "its own test films" if choice.split == "local" else "the same films"
+    own = "its own test films" if split == "local" else f"the same films of {split}"
     st.caption(
         look.plain(
-            f"Each site's own model, trained alone, beside the global one on {own} "
-            f"of {choice.split}: recall before → after. Blue: better together. "
-            "Orange: better alone."
+            f"Each site's own model, trained alone, beside the global one on {own}: recall before → after. "
+            "Blue: better together. Orange: better alone."
         )
     )
     titles = {site: view.title_of(site) for site in table["site"].unique()}
