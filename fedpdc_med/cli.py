@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from fedpdc_med import RESEARCH_USE_ONLY, __version__
+from fedpdc_med.engines.flare import commands as federation
 from fedpdc_med.errors import UserError, WorkFailed
 from fedpdc_med.experiments import commands as benchmark
 from fedpdc_med.imaging import commands as imaging
@@ -34,6 +35,7 @@ benchmark.app.command("ingest-speed")(imaging.ingest_speed)
 benchmark.app.command("review-speed")(reviewing.review_speed)
 app.add_typer(simulation.reference_app, name="reference")
 app.add_typer(benchmark.app, name="benchmark")
+app.add_typer(federation.app, name="federation")
 
 
 @app.callback(invoke_without_command=True)

@@ -102,7 +102,7 @@ class Coordinator:
 
     def _problem(self, answer: Update | Failure) -> tuple[str | None, str]:
         if isinstance(answer, Failure):
-            return answer.reason, "failed"
+            return answer.reason, answer.status
         if not math.isfinite(answer.loss):
             return "its training loss is not finite", "rejected"
         try:

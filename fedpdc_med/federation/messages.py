@@ -3,6 +3,7 @@
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
@@ -49,6 +50,7 @@ class Failure:
 
     site: str
     reason: str
+    status: Literal["failed", "rejected"] = "failed"  # no answer, or one that an engine could not accept
 
 
 def seed_for(seed: int, *what: object) -> int:

@@ -1,0 +1,132 @@
+"""FLARE's way to the coordinator's rounds: the core's own `Coordinator`, with an engine that posts by FLARE."""
+
+import queue
+import time
+from typing import Any
+
+import torch
+from nvflare.apis.client import Client
+from nvflare.apis.controller_spec import ClientTask, Task
+from nvflare.apis.event_type import EventType
+from nvflare.apis.fl_constant import ReturnCode
+from nvflare.apis.fl_context import FLContext
+from nvflare.apis.impl.controller import Controller
+from nvflare.apis.shareable import ReservedHeaderKey, Shareable
+from nvflare.apis.signal import Signal
+
+from fedpdc_med.engines.flare.coordination import coordinator_federation, record_counts, say_stopped
+from fedpdc_med.engines.flare.engine import FlareEngine, Letter
+from fedpdc_med.engines.flare.messages import TRAIN
+from fedpdc_med.engines.flare.plan import Plan
+from fedpdc_med.errors import UserError, WorkFailed
+from fedpdc_med.federation.coordinator import Coordinator
+from fedpdc_med.home import checked_name, home
+from fedpdc_med.runs import Run
+
+TROUBLE = {
+    ReturnCode.TASK_RESULT_FILTER_ERROR: "its own policy let nothing leave; its log says why",
+    ReturnCode.UNSAFE_JOB: "it refused the job as unsafe; its log says why",
+}
+LOOK = 0.5  # seconds between looks at the abort signal
+
+
+class FlarePost:
+    """Tasks to named sites, answers into a queue."""
+
+    def __init__(self, controller: Controller, abort_signal: Signal, fl_ctx: FLContext) -> None:
+        self.controller, self.abort_signal, self.fl_ctx = controller, abort_signal, fl_ctx
+        self.letters: queue.Queue[Letter] = queue.Queue()
+        self.tasks: dict[str, Task] = {}
+        self.heard: dict[str, float] = {}
+
+    def send(self, site: str, message: dict[str, Any], seconds: float) -> None:
+        data = Shareable()
+        data.update(message)
+        task = Task(name=TRAIN, data=data, timeout=int(seconds) + 1, result_received_cb=self._received)
+        self.tasks[site] = task
+        self.controller.send(task, self.fl_ctx, targets=[site])
+
+    def _received(self, client_task: ClientTask, fl_ctx: FLContext) -> None:
+        site, result = client_task.client.name, client_task.result
+        code = result.get_return_code()
+        if code != ReturnCode.OK:
+            trouble = TROUBLE.get(code, f"its training failed ({code}); its log says why")
+            self.letters.put(Letter(site, None, trouble))
+            return
+        content = {name: value for name, value in result.items() if name != ReservedHeaderKey.HEADERS}
+        client_task.result = None  # FLARE keeps the task; it need not keep the model
+        self.letters.put(Letter(site, content))
+
+    def next_letter(self, seconds: float) -> Letter | None:
+        closes = time.monotonic() + seconds
+        while (left := closes - time.monotonic()) > 0:
+            if self.abort_signal.triggered:
+                raise WorkFailed("the job was stopped")
+            try:
+                return self.letters.get(timeout=min(left, LOOK))
+            except queue.Empty:
+                continue
+        return None
+
+    def cancel(self, site: str) -> None:
+        self.controller.cancel_task(self.tasks[site], fl_ctx=self.fl_ctx)
+
+    def last_heard(self, site: str) -> float:
+        return self.heard.get(site, float("-inf"))
+
+
+class Rounds(Controller):
+    """A few rounds from the run's last checkpoint."""
+
+    def __init__(
+        self,
+        plan: dict[str, Any],
+        run: str,
+        sites: list[str],
+        rounds: int,
+        deadline: float,
+        enough: int | None = None,
+    ) -> None:
+        super().__init__(task_check_period=0.1)
+        self.plan, self.run_name, self.sites = Plan(**plan), checked_name(run), sites
+        self.rounds, self.deadline, self.enough = rounds, deadline, enough
+        self.post: FlarePost | None = None
+
+    def start_controller(self, fl_ctx: FLContext) -> None: ...
+
+    def stop_controller(self, fl_ctx: FLContext) -> None: ...
+
+    def process_result_of_unknown_task(
+        self, client: Client, task_name: str, client_task_id: str, result: Shareable, fl_ctx: FLContext
+    ) -> None:
+        self.log_info(fl_ctx, f"an answer of {client.name} came after its round had closed")
+
+    def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
+        if event_type == EventType.BEFORE_PROCESS_TASK_REQUEST and self.post is not None:
+            peer = fl_ctx.get_peer_context()
+            if peer is not None:
+                self.post.heard[peer.get_identity_name()] = time.monotonic()
+
+    def control_flow(self, abort_signal: Signal, fl_ctx: FLContext) -> None:
+        run = Run.open(home() / "runs" / self.run_name)
+        self.post = FlarePost(self, abort_signal, fl_ctx)
+        try:
+            self._run_rounds(run, self.post, fl_ctx)
+        except (UserError, WorkFailed) as error:
+            say_stopped(run, str(error))
+            self.system_panic(str(error), fl_ctx)
+
+    def _run_rounds(self, run: Run, post: FlarePost, fl_ctx: FLContext) -> None:
+        federation = coordinator_federation(run.config, self.plan, self.sites)
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        engine = FlareEngine(federation, post, deadline=self.deadline, enough=self.enough, device=device)
+        there = {client.name for client in fl_ctx.get_engine().get_clients()}
+        engine.missing(name for name in federation.sites if name not in there)
+        coordinator = Coordinator(federation, engine, run)
+        last = min(coordinator.progress.round + self.rounds, federation.rounds)
+        while coordinator.progress.round < last:
+            record = coordinator.run_round()
+            record_counts(run, engine.counts)
+            self.log_info(fl_ctx, f"round {record['round']} is done")
+        if coordinator.progress.round == federation.rounds:
+            run.finish(coordinator.predictions(), model=True)

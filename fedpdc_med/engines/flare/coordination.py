@@ -1,0 +1,103 @@
+"""The coordinator's end of a federation: its reference set, its run directory, no film of any site."""
+
+import json
+import secrets
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from fedpdc_med.algorithms import Method
+from fedpdc_med.engines.flare.plan import Plan, checked
+from fedpdc_med.federation.setup import Federation, SiteFilms
+from fedpdc_med.home import home
+from fedpdc_med.imaging.hospital import HospitalSite
+from fedpdc_med.imaging.reference import Reference, read_reference
+from fedpdc_med.runs import Run, git_commit, replace_text, versions, without_none
+from fedpdc_med.simulation.build import PREPARATION, evaluation_set, films_of
+from fedpdc_med.simulation.simulate import Settings
+
+USUAL = HospitalSite.model_fields["settings"].default  # how the coordinator trains, if its method does
+
+
+def start_run(
+    folder: Path, settings: Settings, method: Method, sites: dict[str, str], reference: Reference, overwrite: bool
+) -> Run:
+    """A run directory like a simulation's; what only the sites know is filled in when they answer."""
+    checked(method)
+    facts = reference.facts
+    config = {
+        "kind": "simulation",  # the same contract for reports and the review app
+        "classes": list(reference.classes),
+        "simulation": settings.model_dump(),
+        "method": {"name": method.name, **method.model_dump()},
+        "sites": {name: described(title) for name, title in sites.items()},
+        "reference": facts,
+        "data": {"fingerprints": {"reference": reference.store.info["manifest_sha256"][:16]}},
+        "federation": {"engine": "nvflare", "run": secrets.token_hex(8)},
+        "versions": versions(),
+        "git_commit": git_commit(),
+    }
+    plan = plan_of(config, reference)
+    federation_of(plan, settings, reference, list(sites)).check()
+    return Run.create(folder, config, overwrite)
+
+
+def described(title: str) -> dict[str, Any]:
+    return {"title": title, "takes_part": True, "films": 0, "patients": 0, "training_films": {}}
+
+
+def plan_of(config: dict[str, Any], reference: Reference) -> Plan:
+    return Plan(
+        run=config["federation"]["run"],
+        method=without_none(config["method"]),
+        model=config["simulation"]["model"],
+        norm=config["simulation"]["norm"],
+        size=reference.store.info["size"],
+        classes=tuple(config["classes"]),
+        seed=config["simulation"]["seed"],
+    )
+
+
+def coordinator_federation(config: dict[str, Any], plan: Plan, sites: list[str]) -> Federation:
+    reference = read_reference(home() / "reference")
+    return federation_of(plan, Settings(**config["simulation"]), reference, sites)
+
+
+def federation_of(plan: Plan, settings: Settings, reference: Reference, sites: list[str]) -> Federation:
+    """Sites are names here: their films, and how they train, are their own."""
+
+    def split(name: str) -> Any:
+        return evaluation_set(reference.store, reference.rows(name), name, "reference", reference.classes)
+
+    reported = {name: split(name) for name in ("holdout", "weighting")}
+    return Federation(
+        method=plan.make_method(),
+        model=plan.spec(),
+        classes=plan.classes,
+        preparation=PREPARATION,
+        pools=[],
+        sites={name: SiteFilms(0, None, 1, USUAL, PREPARATION) for name in sorted(sites)},
+        weighting=reported["weighting"].films,
+        correction=films_of(reference.store, reference.rows("correction"), reference.classes),
+        reported=reported,
+        judge="holdout",
+        rounds=settings.rounds,
+        tau=settings.tau,
+        seed=settings.seed,
+    )
+
+
+def record_counts(run: Run, counts: dict[str, dict[str, int]]) -> None:
+    """How many films of each class a site trained on, as it said itself."""
+    config = run.config
+    for site, by_class in counts.items():
+        about = config["sites"].setdefault(site, described(""))
+        about |= {"training_films": by_class, "films": sum(by_class.values())}
+    if config != run.config:
+        replace_text(run.config_file, tomli_w.dumps(config))
+
+
+def say_stopped(run: Run, reason: str) -> None:
+    """Why the last job stopped, for the command that started it."""
+    replace_text(run.folder / "stopped.json", json.dumps({"reason": reason}))

@@ -1,0 +1,159 @@
+"""The coordinator's engine: assignments go out by post, answers come back until the round closes."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from safetensors.torch import load_file
+
+from fedpdc_med.engines.flare.messages import Answer, BadMessage, largest, packed, packed_films, read_answer
+from fedpdc_med.engines.local import DeviceEngine
+from fedpdc_med.federation.engine import answer_file
+from fedpdc_med.federation.messages import Assignment, Failure, State, Update
+from fedpdc_med.federation.setup import Federation
+
+
+@dataclass(frozen=True)
+class Letter:
+    """From a site: what it said, or why it says nothing."""
+
+    site: str
+    content: dict[str, Any] | None
+    trouble: str = ""
+
+
+class Post(Protocol):
+    """Carries messages to sites and back; the one thing that knows of FLARE."""
+
+    def send(self, site: str, message: dict[str, Any], seconds: float) -> None: ...
+
+    def next_letter(self, seconds: float) -> Letter | None:
+        """The next answer, or None when none came in that time."""
+        ...
+
+    def cancel(self, site: str) -> None: ...
+
+    def last_heard(self, site: str) -> float:
+        """When this site last asked for work (time.monotonic), or minus infinity."""
+        ...
+
+
+class FlareEngine:
+    """Sites at hospitals train; what the coordinator computes itself runs in this process."""
+
+    def __init__(
+        self, federation: Federation, post: Post, *, deadline: float, enough: int | None, device: str
+    ) -> None:
+        self.federation, self.post = federation, post
+        self.deadline, self.enough = deadline, enough
+        self.bench = DeviceEngine(federation, device)
+        self.expected: State = federation.initial_model().state_dict()
+        self.away: dict[str, tuple[float, str]] = {}  # who did not answer: since when, and why
+        self.has_correction: set[str] = set()
+        self.counts: dict[str, dict[str, int]] = {}  # training films by class, as each site says
+        self.training_seconds: dict[str, float] = {}
+
+    def missing(self, sites: Iterable[str]) -> None:
+        """These sites are not there when the job starts; one that asks for work later is."""
+        self.away |= {site: (time.monotonic(), "not connected when the job started") for site in sites}
+
+    def train(self, assignments: Sequence[Assignment], answers: Path) -> Iterator[Update | Failure]:
+        sent, skipped = {}, []
+        # The same for all. Packed anew, because a checkpoint's file also holds the scores of the other sites.
+        model = packed(load_file(assignments[0].model))
+        for assignment in assignments:
+            if self._is_away(assignment.site):
+                _, why = self.away[assignment.site]
+                skipped.append(Failure(assignment.site, f"still away ({why})"))
+                continue
+            self.post.send(assignment.site, self._message(assignment, model), self.deadline)
+            sent[assignment.site] = assignment
+        yield from skipped
+        yield from self._collected(sent, answers)
+
+    def _collected(self, waiting: dict[str, Assignment], answers: Path) -> Iterator[Update | Failure]:
+        """Answers until all are there, enough are, or time is up."""
+        closes, usable, asked = time.monotonic() + self.deadline, 0, len(waiting)
+        enough = min(self.enough or asked, asked)
+        while waiting and usable < enough:
+            letter = self.post.next_letter(closes - time.monotonic())
+            if letter is None:
+                break
+            assignment = waiting.pop(letter.site, None)
+            if assignment is None:
+                continue
+            outcome = self._outcome(assignment, letter, answers)
+            usable += isinstance(outcome, Update)
+            yield outcome
+        for site in waiting:
+            self.post.cancel(site)
+            why = f"no answer within {self.deadline:g} s"
+            if usable >= enough:
+                why = f"the round closed with the first {usable} of {asked} sites"
+            self.away[site] = (time.monotonic(), why)
+            yield Failure(site, why)
+
+    def _is_away(self, site: str) -> bool:
+        """A site that did not answer gets no assignment until it asks for work again."""
+        if site in self.away and self.post.last_heard(site) > self.away[site][0]:
+            del self.away[site]
+        return site in self.away
+
+    def _message(self, assignment: Assignment, model: bytes) -> dict[str, Any]:
+        federation, correction = self.federation, None
+        if federation.method.trains_on_reference and assignment.site not in self.has_correction:
+            assert federation.correction is not None, "federation.check() has seen to it"
+            correction = packed_films(federation.correction)
+        return {
+            "round": assignment.round,
+            "score": assignment.score,
+            "own_round": round_of(assignment.previous_model),
+            "model": model,
+            "correction": correction,
+        }
+
+    def _outcome(self, assignment: Assignment, letter: Letter, answers: Path) -> Update | Failure:
+        if letter.content is None:
+            self.away[letter.site] = (time.monotonic(), letter.trouble)
+            return Failure(letter.site, letter.trouble)
+        try:
+            answer = read_answer(letter.content, self.federation.classes, largest(self.expected))
+            check_sender(answer, assignment)
+        except BadMessage as problem:
+            return Failure(letter.site, str(problem), "rejected")
+        self.has_correction.add(letter.site)
+        self.counts[letter.site] = {
+            name.removeprefix("films:"): int(value) for name, value in answer.numbers.items() if ":" in name
+        }
+        self.training_seconds[letter.site] = answer.numbers.get("seconds", 0.0)
+        file = answer_file(answers, assignment)
+        file.write_bytes(answer.state)
+        return Update(letter.site, file, int(answer.numbers["films"]), answer.numbers["loss"])
+
+    def predict(self, model: Path, films: str) -> Callable[[], np.ndarray]:
+        return self.bench.predict(model, films)
+
+    def finetune(self, model: Path, answer: Path, round: int) -> None:
+        self.bench.finetune(model, answer, round)
+
+    def search_weights(self, models: Sequence[Path], start: Sequence[float], round: int) -> list[float]:
+        return self.bench.search_weights(models, start, round)
+
+    def close(self) -> None:
+        self.bench.close()
+
+
+def check_sender(answer: Answer, assignment: Assignment) -> None:
+    """The certificate says who sent it; an answer in another's name, or of another round, is not one."""
+    if answer.site != assignment.site:
+        raise BadMessage("its answer carries another site's name")
+    if answer.round != assignment.round:
+        raise BadMessage(f"its answer is of round {answer.round}")
+
+
+def round_of(model: Path | None) -> int:
+    """The round in a kept model's file name; 0: none."""
+    return int(model.name.split(".round")[-1].split(".")[0]) if model else 0

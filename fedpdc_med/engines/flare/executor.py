@@ -1,0 +1,34 @@
+"""FLARE's way to a hospital's training: a job names this class, which the hospital has installed itself."""
+
+from pathlib import Path
+from typing import Any
+
+from nvflare.apis.executor import Executor
+from nvflare.apis.fl_constant import ReturnCode
+from nvflare.apis.fl_context import FLContext
+from nvflare.apis.shareable import ReservedHeaderKey, Shareable, make_reply
+from nvflare.apis.signal import Signal
+
+from fedpdc_med.engines.flare.messages import TRAIN
+from fedpdc_med.engines.flare.plan import Plan
+from fedpdc_med.engines.flare.site import Hospital, load_hospital
+
+
+class SiteTrainer(Executor):
+    """Trains when asked; an error's text stays in the site's own log, because it may name files."""
+
+    def __init__(self, plan: dict[str, Any]) -> None:
+        super().__init__()
+        self.plan = Plan(**plan)
+        self.hospital: Hospital | None = None
+
+    def execute(self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal) -> Shareable:
+        if task_name != TRAIN:
+            return make_reply(ReturnCode.TASK_UNKNOWN)
+        if self.hospital is None:
+            kit = Path(fl_ctx.get_engine().get_workspace().get_root_dir())
+            self.hospital = Hospital(self.plan, *load_hospital(kit, fl_ctx.get_identity_name()))
+        content = {name: value for name, value in shareable.items() if name != ReservedHeaderKey.HEADERS}
+        reply = Shareable()
+        reply.update(self.hospital.train(content))
+        return reply

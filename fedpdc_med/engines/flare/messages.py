@@ -1,0 +1,91 @@
+"""What travels between the coordinator and a hospital: tensors as safetensors bytes (no pickle), and named numbers."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+
+from fedpdc_med.federation.films import Films
+from fedpdc_med.federation.messages import State
+
+TRAIN = "train"  # the one task of a job
+ASSIGNED = {"round", "score", "own_round", "model", "correction"}  # to a site
+RETURNED = {"site", "round", "state", "numbers"}  # from a site; nothing else may leave
+NUMBERS = {"films", "loss", "seconds", "epsilon"}  # and `films:<class>`
+OVERHEAD = 1 << 16  # bytes: names and shapes in front of a state's tensors
+
+
+class BadMessage(Exception):
+    """What came is not what was agreed; the text is safe to show to the other side."""
+
+
+def packed(state: State) -> bytes:
+    return save({name: tensor.contiguous() for name, tensor in state.items()})
+
+
+def unpacked(data: object) -> State:
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise BadMessage("its state is not bytes")
+    try:
+        return load(bytes(data))
+    except (SafetensorError, ValueError, KeyError):
+        raise BadMessage("its state cannot be read") from None
+
+
+def largest(expected: State) -> int:
+    """The most bytes that a state of this model can take."""
+    return sum(tensor.nbytes for tensor in expected.values()) + OVERHEAD
+
+
+def packed_films(films: Films) -> bytes:
+    return save({"images": films.images.permute(0, 2, 3, 1).contiguous(), "labels": films.labels})
+
+
+def unpacked_films(data: object) -> Films:
+    state = unpacked(data)
+    if state.keys() != {"images", "labels"}:
+        raise BadMessage("its films are not images and labels")
+    return Films(state["images"].permute(0, 3, 1, 2), state["labels"])
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A site's answer, its state still as bytes."""
+
+    site: str
+    round: int
+    state: bytes
+    numbers: dict[str, float]
+
+
+def read_answer(content: dict[str, Any], classes: tuple[str, ...], most_bytes: int) -> Answer:
+    """The same rule at both ends: exactly these entries, and of them only these kinds."""
+    if content.keys() != RETURNED:
+        wrong = sorted(str(name)[:40] for name in content.keys() ^ RETURNED)[:5]
+        raise BadMessage(f"its answer has entries too many or too few: {', '.join(wrong)}")
+    state, site, t = content["state"], content["site"], content["round"]
+    if not isinstance(state, bytes | bytearray | memoryview):
+        raise BadMessage("its state is not bytes")
+    if len(state) > most_bytes:
+        raise BadMessage(f"its state has {len(state)} bytes, a model of this run at most {most_bytes}")
+    if not isinstance(site, str) or not isinstance(t, int):
+        raise BadMessage("its answer names no site and round")
+    return Answer(site, t, bytes(state), read_numbers(content["numbers"], classes))
+
+
+def read_numbers(numbers: object, classes: tuple[str, ...]) -> dict[str, float]:
+    allowed = NUMBERS | {f"films:{label}" for label in classes}
+    if not isinstance(numbers, dict) or not numbers.keys() <= allowed or not {"films", "loss"} <= numbers.keys():
+        raise BadMessage("its numbers are not the named ones")
+    for name, value in numbers.items():
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise BadMessage(f"its {name} is not a number")
+        if name.startswith("films") and (not isinstance(value, int) or not 0 <= value < 10**9):
+            raise BadMessage(f"its {name} is not a count")
+        if name == "seconds" and not (math.isfinite(value) and value >= 0):
+            raise BadMessage("its seconds are not a time")
+    if numbers["films"] == 0:
+        raise BadMessage("it trained on no film")
+    return dict(numbers)

@@ -1,0 +1,94 @@
+"""project.toml: who takes part in a federation."""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from fedpdc_med.errors import UserError
+from fedpdc_med.home import checked_name
+from fedpdc_med.imaging.classes import CLASSES
+
+COORDINATOR_KIT = "coordinator"
+
+
+class Party(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    title: str = ""
+    organisation: str = Field(default="consortium", pattern=r"^[A-Za-z0-9_]+$")
+
+
+class HospitalParty(Party):
+    name: str
+
+    @field_validator("name")
+    @classmethod
+    def _site_name(cls, name: str) -> str:
+        try:
+            return checked_name(name)
+        except UserError as error:
+            raise ValueError(str(error)) from None
+
+
+class Administrator(Party):
+    """`lead` starts and stops runs, `member` only looks."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+\.[A-Za-z]{2,}$")  # FLARE wants an e-mail address
+    role: Literal["lead", "member"] = "lead"
+
+
+class Project(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$")
+    coordinator: str  # the host name by which hospitals reach it; it stands in the coordinator's certificate
+    port: int = Field(default=8002, ge=1, le=65535)
+    valid_days: int = Field(default=360, ge=1)
+    classes: tuple[str, ...] = CLASSES
+    hospital: list[HospitalParty] = Field(min_length=1)
+    administrator: list[Administrator] = Field(min_length=1)
+
+    @field_validator("coordinator")
+    @classmethod
+    def _host_name(cls, name: str) -> str:
+        if not re.fullmatch(r"([A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?\.)*[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?", name):
+            raise ValueError("write the host name that hospitals reach, for example coordinator.example.org")
+        return name
+
+    @field_validator("hospital")
+    @classmethod
+    def _different(cls, hospitals: list[HospitalParty]) -> list[HospitalParty]:
+        names = [hospital.name for hospital in hospitals]
+        twice = sorted({name for name in names if names.count(name) > 1} | ({COORDINATOR_KIT} & set(names)))
+        if twice:
+            raise ValueError(f"{twice[0]!r} cannot be the name of a hospital, or stands there twice")
+        return hospitals
+
+    @property
+    def sites(self) -> dict[str, str]:
+        """Name and title of every hospital."""
+        return {hospital.name: hospital.title for hospital in self.hospital}
+
+    @property
+    def lead(self) -> str:
+        """The first administrator who may start a run."""
+        found = [person.name for person in self.administrator if person.role == "lead"]
+        if not found:
+            raise UserError("project.toml names no administrator with role 'lead', so nobody may start a run")
+        return found[0]
+
+
+def read_project(file: Path) -> Project:
+    if not file.is_file():
+        raise UserError(f"{file}: there is no such project file; docs/deployment.md shows one")
+    try:
+        return Project(**tomllib.loads(file.read_text()))
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{file.name} is not valid TOML: {error}") from None
+    except ValidationError as error:
+        mistake = error.errors()[0]
+        where = ".".join(str(part) for part in mistake["loc"])
+        raise UserError(f"{file.name}, {where}: {mistake['msg'].removeprefix('Value error, ')}") from None

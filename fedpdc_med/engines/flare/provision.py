@@ -1,0 +1,121 @@
+"""Start-up kits for every party, made by FLARE's provisioning and closed further by our own policies."""
+
+import json
+import logging
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from nvflare.lighter.constants import CtxKey
+from nvflare.lighter.entity import Project as FlareProject
+from nvflare.lighter.impl.cert import CertBuilder
+from nvflare.lighter.impl.static_file import StaticFileBuilder
+from nvflare.lighter.impl.workspace import WorkspaceBuilder
+from nvflare.lighter.provisioner import Provisioner
+
+from fedpdc_med.engines.flare.kits import Kit, write_pages
+from fedpdc_med.engines.flare.project import COORDINATOR_KIT, Project
+from fedpdc_med.errors import UserError, WorkFailed
+
+AUTHORITY = "authority"  # the consortium's own certificate authority: whoever has this folder can make kits
+EXECUTOR = "fedpdc_med.engines.flare.executor.SiteTrainer"
+CONTROLLER = "fedpdc_med.engines.flare.controller.Rounds"
+FILTER = "fedpdc_med.engines.flare.policy.OnlyModelAndNumbers"
+GONE_AFTER = 40  # seconds without a sign of life; clients give one every 10
+ROLES = {"lead": "lead", "member": "member"}
+
+
+def provision(project: Project, out: Path) -> list[Kit]:
+    """Write the kits that are not there yet; certificates made before are kept, so that a hospital can be added."""
+    out.mkdir(parents=True, exist_ok=True)
+    made = run_flare(project, out / AUTHORITY)
+    kits = []
+    for kit in parties(project):
+        folder, fresh = out / kit.name, made / (project.coordinator if kit.role == "coordinator" else kit.name)
+        if folder.exists():
+            continue
+        shutil.copytree(fresh, folder)
+        close_doors(kit, folder, project)
+        write_pages(kit, folder, project)
+        for file in (folder / "startup").glob("*.key"):
+            file.chmod(0o600)
+        kits.append(kit)
+    shutil.rmtree(made)
+    return kits
+
+
+def parties(project: Project) -> list[Kit]:
+    return [
+        Kit(COORDINATOR_KIT, "coordinator", "consortium"),
+        *(Kit(hospital.name, "hospital", hospital.organisation) for hospital in project.hospital),
+        *(Kit(person.name, "administrator", person.organisation) for person in project.administrator),
+    ]
+
+
+def run_flare(project: Project, folder: Path) -> Path:
+    """FLARE's own provisioning; the folder of fresh kits, one for each participant."""
+    described = FlareProject(name=project.name, description="fedpdc_med")
+    described.set_server(project.coordinator, "consortium", {"fed_learn_port": project.port})
+    for hospital in project.hospital:
+        described.add_client(hospital.name, hospital.organisation, {"allow_log_streaming": False})
+    for person in project.administrator:
+        described.add_admin(person.name, person.organisation, {"role": ROLES[person.role]})
+    builders = [WorkspaceBuilder(), StaticFileBuilder(config_folder="config"), CertBuilder(project.valid_days)]
+    before = os.umask(0o077)  # private keys are written here
+    try:
+        folder.mkdir(exist_ok=True)
+        context = Provisioner(str(folder), builders).provision(described, logger=logging.getLogger(__name__))
+    finally:
+        os.umask(before)
+    if context.get(CtxKey.BUILD_ERROR):
+        raise WorkFailed("FLARE could not make the kits; what it says stands above")
+    made = context.get(CtxKey.CURRENT_PROD_DIR)
+    if not made:
+        raise UserError(f"{folder} is full; remove old prod_* folders in it")
+    return Path(made)
+
+
+def close_doors(kit: Kit, folder: Path, project: Project) -> None:
+    """Policies in the kit's local/ folder, which are the party's own to tighten."""
+    local = folder / "local"
+    if kit.role == "administrator":
+        return
+    write_json(local / "authorization.json", authorization(kit.role))
+    resources = json.loads((local / "resources.json.default").read_text())
+    if kit.role == "coordinator":
+        resources["class_allow_list"] = [CONTROLLER]
+        resources["servers"][0]["heart_beat_timeout"] = GONE_AFTER
+    else:
+        # Whatever a job asks for, a hospital builds this one class: no launcher of commands, no other trainer.
+        resources["class_allow_list"] = [EXECUTOR]
+        resources["components"] = [one for one in resources["components"] if one["id"] != "site_log_streamer"]
+        write_json(local / "privacy.json", privacy(project))
+    write_json(local / "resources.json", resources)
+
+
+def authorization(role: str) -> dict[str, Any]:
+    """Leads submit and stop jobs, members look; nobody brings code, runs a command or reads files at a site."""
+    lead = {
+        "submit_job": "any",
+        "clone_job": "n:submitter",
+        "manage_job": "n:submitter",
+        "download_job": "n:submitter" if role == "coordinator" else "none",
+        "view": "any",
+        "operate": "none",
+        "shell_commands": "none",
+        "byoc": "none",
+        "server-predeployed-flwr": "none",
+    }
+    return {"format_version": "1.0", "permissions": {"lead": lead, "member": {"view": "any"}}}
+
+
+def privacy(project: Project) -> dict[str, Any]:
+    """FLARE applies these filters to every result that a job would send, whatever the job says."""
+    only = {"path": FILTER, "args": {"classes": list(project.classes)}}
+    scope = {"name": "default", "properties": {}, "task_result_filters": [only], "task_data_filters": []}
+    return {"scopes": [scope], "default_scope": "default"}
+
+
+def write_json(file: Path, content: dict[str, Any]) -> None:
+    file.write_text(json.dumps(content, indent=2) + "\n")

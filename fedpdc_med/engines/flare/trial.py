@@ -1,0 +1,124 @@
+"""`fedpdc federation try`: a whole federation on this machine, with certificates, processes and phantom films."""
+
+import contextlib
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from fedpdc_med.algorithms import Method
+from fedpdc_med.engines.flare.coordination import plan_of, start_run
+from fedpdc_med.engines.flare.job import Pace, run_jobs
+from fedpdc_med.engines.flare.parties import Parties, free_port, listens
+from fedpdc_med.engines.flare.project import COORDINATOR_KIT, Administrator, HospitalParty, Project
+from fedpdc_med.engines.flare.provision import provision
+from fedpdc_med.errors import UserError
+from fedpdc_med.experiments.picture import label_distribution
+from fedpdc_med.imaging.hospital import HospitalSite, default_folder, load_sites
+from fedpdc_med.runs import Run
+from fedpdc_med.simulation.films import Collected
+from fedpdc_med.simulation.simulate import Settings
+
+DEFAULT_SITES = ("harbor-general", "lakeside-covid-centre", "university-hospital")
+LEAD = "lead@example.org"
+MODULE = '''"""A hospital of a federation on one machine."""
+
+from fedpdc_med.imaging.hospital import HospitalSite, LocalSettings
+
+SITE = HospitalSite(name={name!r}, title={title!r}, films={name!r}, settings=LocalSettings(**{settings!r}))
+'''
+
+
+def trial_sites(folder: Path | None) -> list[HospitalSite]:
+    """The hospitals of a folder that take part, or three of those that come along."""
+    found = [site for site in load_sites(folder or default_folder("sites")) if site.takes_part]
+    chosen = found if folder else [site for site in found if site.name in DEFAULT_SITES]
+    if not chosen:
+        raise UserError("no hospital of this folder takes part")
+    return chosen
+
+
+class Trial:
+    """Folders as on separate machines: each party has its kit and its own data folder, and sees no other's."""
+
+    def __init__(self, folder: Path, sites: list[HospitalSite], collected: Collected) -> None:
+        self.folder, self.sites, self.collected = folder, sites, collected
+        self.project = Project(
+            name="trial",
+            coordinator="localhost",
+            port=free_port(),
+            classes=collected.reference.classes,
+            hospital=[HospitalParty(name=site.name, title=site.title) for site in sites],
+            administrator=[Administrator(name=LEAD), Administrator(name="member@example.org", role="member")],
+        )
+        self.kits = folder / "kits"
+        self.admin_kit = self.kits / LEAD
+        provision(self.project, self.kits)
+        for site in sites:
+            self._settle(site)
+        shutil.copytree(collected.reference.store.folder, self.data(COORDINATOR_KIT) / "reference")
+        (self.data(COORDINATOR_KIT) / "runs").mkdir()
+
+    def data(self, party: str) -> Path:
+        return self.folder / "data" / party
+
+    def _settle(self, site: HospitalSite) -> None:
+        """What a hospital does itself: its film store in its data folder, its module in its kit."""
+        shutil.copytree(self.collected.stores[site.name].folder, self.data(site.name) / "sites" / site.name)
+        text = MODULE.format(name=site.name, title=site.title, settings=site.settings.model_dump())
+        (self.kits / site.name / "local" / "hospital.py").write_text(text)
+
+    def start(self, parties: Parties) -> None:
+        """The coordinator first: a hospital that finds nobody waits ten seconds before it tries again."""
+        self.start_one(parties, COORDINATOR_KIT)
+        while not listens(self.project.port):
+            parties.check()
+            time.sleep(0.2)
+        for site in self.sites:
+            self.start_one(parties, site.name)
+
+    def start_one(self, parties: Parties, party: str, **environment: str) -> None:
+        parties.start(self.kits / party, self.data(party), **environment)
+
+    def begin(self, out: Path, settings: Settings, method: Method, overwrite: bool) -> Run:
+        """A new run in the folder `out`, where the coordinator finds it among its runs."""
+        run = start_run(out, settings, method, self.project.sites, self.collected.reference, overwrite)
+        link = self.data(COORDINATOR_KIT) / "runs" / out.name
+        link.symlink_to(out.resolve())
+        return run
+
+    def run(self, run: Run, pace: Pace, heard: Callable[[Run], None]) -> None:
+        """Job after job until the rounds are done."""
+        plan, config = plan_of(run.config, self.collected.reference), run.config
+        known = Run(self.data(COORDINATOR_KIT) / "runs" / run.folder.name)
+        sites = list(self.project.sites)
+        run_jobs(self.admin_kit, plan, known, sites, config["simulation"]["rounds"], pace, heard)
+        draw_skew(run)
+
+
+@contextlib.contextmanager
+def scratch() -> Iterator[Path]:
+    """A folder that goes away, also when this process is asked to end."""
+
+    def end(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        with tempfile.TemporaryDirectory(prefix="fedpdc-try-") as folder:
+            yield Path(folder)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def draw_skew(run: Run) -> None:
+    config = run.config
+    counts = pd.DataFrame({name: site["training_films"] for name, site in config["sites"].items()}).T.fillna(0)
+    counts = counts.reindex(columns=config["classes"], fill_value=0)
+    picture = run.folder / "label_distribution.png"
+    label_distribution(counts.to_numpy(np.int64), list(counts.index), config["classes"], picture)
