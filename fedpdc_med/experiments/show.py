@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 console = Console()
 LEGEND = (
     "worst: recall of the worst class, %; score: accuracy of the global model on the reference, last rounds, %; "
-    "reach: rounds to FedAvg's final accuracy; MB: sent in a round; +-: against the paper."
+    "reach: rounds to FedAvg's final accuracy (the paper's); MB: sent in a round; +-: against the paper."
 )
 
 
@@ -26,7 +26,9 @@ def results(table: "pd.DataFrame", as_json: bool = False) -> None:
     for (experiment, preset, changed), rows in table.groupby(setting, sort=False):
         less = sorted(set(rows["less_than_paper"]) - {""})
         title = f"{experiment}{f' with {changed}' if changed else ''}, preset {preset}: accuracy on the test images, %"
-        shown = Table(title=title, title_justify="left", caption_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+        shown = Table(
+            title=title, title_justify="left", caption_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=0
+        )
         shown.caption = f"Less than the paper: {'; '.join(less)}." if less else None
         columns = columns_for(rows)
         for column in columns:
@@ -49,14 +51,14 @@ def columns_for(rows: "pd.DataFrame") -> dict[str, Any]:
         "MB": lambda row: number(row["bytes_per_round"] / 1e6) if row["bytes_per_round"] else "",
         "paper": lambda row: number(row["paper"]),
         "+-": lambda row: "" if missing(row["difference"]) else f"{row['difference']:+.1f}",
-        "paper's reach": lambda row: number(row["paper_to_reach"], 0),
     }
     return {name: shown for name, shown in columns.items() if any(shown(row) for row in rows.to_dict("records"))}
 
 
 def rounds_to_reach(row: dict[str, Any]) -> str:
+    paper = "" if missing(row["paper_to_reach"]) else f" ({row['paper_to_reach']:.0f})"
     if not missing(row["to_reach_fedavg"]):
-        return f"{row['to_reach_fedavg']:.1f}".removesuffix(".0")
+        return f"{row['to_reach_fedavg']:.1f}".removesuffix(".0") + paper
     return f"{row['seeds_that_reached']} of {row['seeds']} seeds" if row["seeds_that_reached"] else ""
 
 
