@@ -33,6 +33,7 @@ app.command()(reviewing.review)
 app.command()(reviewing.report)
 benchmark.app.command("ingest-speed")(imaging.ingest_speed)
 benchmark.app.command("review-speed")(reviewing.review_speed)
+benchmark.app.command("federation-speed")(federation.federation_speed)
 app.add_typer(simulation.reference_app, name="reference")
 app.add_typer(benchmark.app, name="benchmark")
 app.add_typer(federation.app, name="federation")
@@ -61,6 +62,8 @@ def resume(
     from fedpdc_med.simulation.simulate import resume as resume_simulation
 
     opened = Run.open(run)
+    if "federation" in opened.config:
+        raise UserError(f"{run} is a run across hospitals; continue it with: fedpdc federation run")
     workers = workers or benchmark.cores()
     if opened.config["kind"] == "simulation":
         resume_simulation(opened, workers)

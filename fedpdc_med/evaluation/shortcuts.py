@@ -146,7 +146,8 @@ def _guess(
 ) -> Finding:
     targets, groups = np.asarray(targets), patient_codes(patients)
     rows, left_out = _films_to_guess(targets, groups, seed)
-    small = f" Left out: {len(left_out)} with under {FEWEST} patients." if left_out else ""
+    who_else = ", ".join(map(spoken, left_out)) if len(left_out) <= 3 else str(len(left_out))
+    small = f" Left out, with under {FEWEST} patients: {who_else}." if left_out else ""
     if len(rows) == 0:
         nothing = pd.DataFrame(columns=["target", "films", "auc", "low", "high"])
         return Finding(

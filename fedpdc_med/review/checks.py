@@ -1,10 +1,11 @@
 """The shortcut checks on the films of a run, and sentences about what could not be checked."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 
+from fedpdc_med.evaluation.predictions import spoken
 from fedpdc_med.evaluation.shortcuts import class_from_border, class_from_shape, source_from_image
 from fedpdc_med.evaluation.sources import Finding, source_by_label
 from fedpdc_med.review.films import Gathered, Shelf, gather
@@ -56,5 +57,12 @@ def _shape(films: Gathered, seed: int) -> tuple[list[Finding], list[str]]:
         why = "the film stores come from an older version, which did not keep it; ingest the films again to check it"
         return [], [f"Class from the shape: the original height and width of the films are unknown ({why})."]
     finding = class_from_shape(films.shapes[known], films.labels[known], films.patients[known], seed)
-    left_out = [f"Class from the shape: {unknown} films of unknown height and width were left out."] if unknown else []
-    return [finding], left_out
+    if not unknown:
+        return [finding], []
+    left_out = f"Class from the shape: {unknown} films of unknown height and width were left out; ingest them again."
+    unseen = sorted(set(films.labels) - set(finding.table["target"]))
+    if unseen and finding.verdict == "fine":  # no all-clear where a class could not be looked at
+        names = ", ".join(map(spoken, unseen))
+        sentence = f"Too few films of known height and width: {names}. {finding.sentence}"
+        finding = replace(finding, verdict="not estimable", sentence=sentence)
+    return [finding], [left_out]

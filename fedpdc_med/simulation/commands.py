@@ -242,10 +242,9 @@ def print_result(runs: "dict[str, Run]", main: str) -> None:
         print_external(runs[main])
     folder = runs[main].folder
     console.print(f"Run directories: {', '.join(str(run.folder) for run in runs.values())}")
-    console.print(
-        f"Next: look at {folder / 'label_distribution.png'}"
-        + ("" if "solo" in runs else "; compare with: --compare solo,fedavg")
-    )
+    console.print(f"Next, in your browser: fedpdc review {folder.parent}")
+    if "solo" not in runs:
+        console.print("Beside each site alone and FedAvg: add --compare solo,fedavg")
     console.print(RESEARCH_USE_ONLY)
 
 

@@ -103,7 +103,7 @@ def test_groups_of_few_patients_are_left_out_and_said(noise):
     images, labels, sources, patients = noise
     sources = np.where(np.arange(240) < 6, "tiny", sources)
     finding = source_from_image(images, sources, labels, patients)
-    assert "tiny" not in set(finding.table["target"]) and "Left out: 1 with under 10 patients" in finding.sentence
+    assert "tiny" not in set(finding.table["target"]) and "Left out, with under 10 patients: tiny" in finding.sentence
     alone = class_from_border(images, np.full(240, "normal"), patients)
     assert alone.verdict == "not estimable" and alone.table.empty
 

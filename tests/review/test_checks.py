@@ -68,6 +68,17 @@ def test_what_could_not_be_checked_is_said():
     assert "120 films of unknown height and width" in check(half, pd.DataFrame(), CLASSES).not_checked[0]
 
 
+def test_there_is_no_all_clear_for_a_class_of_unknown_shape():
+    held = films(180)
+    about = held.about.assign(label=np.tile(["normal", "pneumonia", "covid-19"], 60))
+    about.loc[about["label"] == "covid-19", ["height", "width"]] = ""
+    shelf = Shelf({"a": Held(held.images, about)}, {})
+    found = check(shelf, pd.DataFrame(), ["normal", "pneumonia", "covid-19"])
+    shape = next(finding for finding in found.findings if finding.name == "class from the shape")
+    assert shape.verdict == "not estimable"
+    assert shape.sentence.startswith("Too few films of known height and width: COVID-19.")
+
+
 def test_without_films_sources_are_counted_among_predictions_and_benchmarks_are_not_checked():
     frame = pd.DataFrame(
         {"site": "a", "film": list("abcdabcd"), "source": ["x", "x", "y", "y"] * 2, "label": ["normal", "covid-19"] * 4}

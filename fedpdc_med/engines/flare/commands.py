@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
-from fedpdc_med.errors import UserError
+from fedpdc_med.errors import UserError, WorkFailed
 from fedpdc_med.experiments.commands import METHOD_HELP, Workers, cores
-from fedpdc_med.simulation.commands import checked_norm, checked_share, parse, print_result
+from fedpdc_med.simulation.commands import checked_norm, checked_share, parse, print_result, table
 
 if TYPE_CHECKING:
     from fedpdc_med.runs import Run
@@ -103,3 +104,148 @@ def try_out(
         trial.start(parties)
         trial.run(run, pace, heard)
     print_result({method: run}, method)
+
+
+@app.command()
+def provision(
+    project: Annotated[Path, typer.Argument(help="project.toml: the coordinator, the hospitals, the administrators.")],
+    out: Annotated[Path, typer.Option(help="Folder that gets the kits.")] = Path("kits"),
+) -> None:
+    """Make a start-up kit for the coordinator, each hospital and each administrator; kits that exist are kept.
+
+    Example: fedpdc federation provision project.toml --out kits
+    """
+    from fedpdc_med.engines.flare.project import read_project
+    from fedpdc_med.engines.flare.provision import AUTHORITY
+    from fedpdc_med.engines.flare.provision import provision as make_kits
+
+    made = make_kits(read_project(project), out)
+    for kit in made:
+        console.print(f"{kit.role:13}  {out / kit.name}")
+    console.print(f"{len(made)} new kits. Hand each to its party by a safe way; READ_ME_FIRST.md in it says the rest.")
+    console.print(f"Keep {out / AUTHORITY} to yourself: whoever has it can make kits.")
+
+
+@app.command()
+def start(kit: Annotated[Path, typer.Argument(help="The kit of the coordinator or of a hospital.")]) -> None:
+    """Run a kit's process in the foreground, until Ctrl-C.
+
+    Example: FEDPDC_HOME=/srv/fedpdc/data fedpdc federation start /srv/fedpdc/harbor-general
+    """
+    from fedpdc_med.engines.flare.kits import start as become
+
+    become(kit)
+
+
+@app.command()
+def check(kit: Annotated[Path, typer.Argument(help="A start-up kit.")]) -> None:
+    """Look whether a kit has all it needs: certificate, key, films, policy, a coordinator that answers.
+
+    Example: fedpdc federation check /srv/fedpdc/harbor-general
+    """
+    from fedpdc_med.engines.flare.check import check_kit
+
+    found = check_kit(kit)
+    for one in found:
+        verdict = "[green]ok[/]" if one.holds else "[bold red]NOT OK[/]"
+        console.print(f"{verdict}  {one.what}: {escape(one.found)}")
+    if not all(one.holds for one in found):
+        raise WorkFailed("the kit is not ready to start")
+
+
+@app.command()
+def run(
+    kit: Annotated[Path, typer.Argument(help="An administrator's kit, role lead.")],
+    project: Annotated[Path, typer.Option(help="The project file, for the names of the hospitals.")] = Path(
+        "project.toml"
+    ),
+    name: Annotated[str, typer.Option(help="Name of the run, a folder in $FEDPDC_HOME/runs.")] = "federation",
+    method: Method = "fedpdc",
+    settings: MethodSettings = None,
+    rounds: Rounds = 20,
+    tau: Tau = 1.0,
+    model: Model = "densenet-small",
+    norm: Norm = "batch",
+    seed: Seed = 0,
+    rounds_a_job: RoundsAJob = 5,
+    deadline: Deadline = 1800.0,
+    enough: Enough = None,
+    least: Annotated[int, typer.Option(min=1, help="Sites that must be connected before a job starts.")] = 2,
+    patience: Annotated[float, typer.Option(min=1, help="Seconds to wait for them.")] = 3600.0,
+    overwrite: Overwrite = False,
+) -> None:
+    """Start a federation's run, or continue it from its last checkpoint. On the coordinator's machine.
+
+    Example: fedpdc federation run kits/lead@example.org --method fedpdc --rounds 20 --name first
+    """
+    from fedpdc_med.algorithms import make_method
+    from fedpdc_med.engines.flare.coordination import plan_of, start_run
+    from fedpdc_med.engines.flare.job import Pace, run_jobs
+    from fedpdc_med.engines.flare.project import read_project
+    from fedpdc_med.engines.flare.trial import draw_skew
+    from fedpdc_med.home import checked_name, home
+    from fedpdc_med.imaging.reference import read_reference
+    from fedpdc_med.runs import Run
+    from fedpdc_med.simulation.commands import check_same
+    from fedpdc_med.simulation.simulate import Settings
+
+    sites, reference = read_project(project).sites, read_reference(home() / "reference")
+    made = make_method(method, **parse(settings or [], method))
+    fixed = Settings(rounds=rounds, tau=checked_share(tau), model=model, norm=checked_norm(norm), seed=seed)
+    folder = home() / "runs" / checked_name(name)
+    if (folder / "config.toml").exists() and not overwrite:
+        opened = Run.open(folder)
+        check_same(opened, fixed, made)
+    else:
+        opened = start_run(folder, fixed, made, sites, reference, overwrite)
+    pace = Pace(rounds_a_job, deadline, enough, least, patience)
+    with following(method, rounds) as heard:
+        run_jobs(kit, plan_of(opened.config, reference), opened, list(sites), rounds, pace, heard)
+    draw_skew(opened)
+    print_result({method: opened}, method)
+
+
+@app.command()
+def status(
+    kit: Annotated[Path, typer.Argument(help="An administrator's kit.")],
+    name: Annotated[str | None, typer.Option(help="The run. Default: the one that moved last.")] = None,
+) -> None:
+    """Who is connected, which round a run is in, and the last score and weight of each site.
+
+    Example: fedpdc federation status kits/lead@example.org
+    """
+    from fedpdc_med.engines.flare.status import latest_run, status_of, who_is_there
+    from fedpdc_med.home import checked_name, home
+    from fedpdc_med.runs import Run
+
+    runs = home() / "runs"
+    found = Run.open(runs / checked_name(name)) if name else latest_run(runs)
+    now = status_of(found, who_is_there(kit))
+    title = "No run yet" if found is None else f"{found.folder.name}: round {now.round} of {now.rounds}"
+    shown = table(f"{title}{', finished' if now.finished else ''}")
+    for column in ("site", "connected", "last round", "score", "weight", "why"):
+        shown.add_column(column, justify="right" if column in ("score", "weight") else "left")
+    for site in now.sites:
+        numbers = ["" if value is None else f"{value:.2f}" for value in (site.score, site.weight)]
+        shown.add_row(site.site, "yes" if site.connected else "no", site.status, *numbers, escape(site.reason))
+    console.print(shown)
+
+
+def federation_speed(
+    rounds: Annotated[int, typer.Option(min=3, help="Rounds to time.")] = 6,
+    model: Model = "densenet-small",
+    workers: Workers = None,
+) -> None:
+    """Seconds a round beyond training: three hospitals over FLARE beside three processes of this machine.
+
+    Example: fedpdc benchmark federation-speed
+    """
+    from fedpdc_med.engines.flare.speed import measure
+
+    needs_flare()
+    shown = table(f"Seconds a round, median of {rounds - 1} rounds (the first of a job left out), three sites, {model}")
+    for column in ("engine", "a round", "training of the slowest site", "beyond training"):
+        shown.add_column(column, justify="left" if column == "engine" else "right")
+    for one in measure(rounds, model, workers or cores()):
+        shown.add_row(one.engine, f"{one.round:.2f}", f"{one.training:.2f}", f"{one.beyond:.2f}")
+    console.print(shown)

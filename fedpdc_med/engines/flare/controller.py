@@ -14,7 +14,7 @@ from nvflare.apis.impl.controller import Controller
 from nvflare.apis.shareable import ReservedHeaderKey, Shareable
 from nvflare.apis.signal import Signal
 
-from fedpdc_med.engines.flare.coordination import coordinator_federation, record_counts, say_stopped
+from fedpdc_med.engines.flare.coordination import coordinator_federation, record_counts, record_time, say_stopped
 from fedpdc_med.engines.flare.engine import FlareEngine, Letter
 from fedpdc_med.engines.flare.messages import TRAIN
 from fedpdc_med.engines.flare.plan import Plan
@@ -127,6 +127,7 @@ class Rounds(Controller):
         while coordinator.progress.round < last:
             record = coordinator.run_round()
             record_counts(run, engine.counts)
+            record_time(run, record, engine.training_seconds)
             self.log_info(fl_ctx, f"round {record['round']} is done")
         if coordinator.progress.round == federation.rounds:
             run.finish(coordinator.predictions(), model=True)

@@ -98,6 +98,14 @@ def record_counts(run: Run, counts: dict[str, dict[str, int]]) -> None:
         replace_text(run.config_file, tomli_w.dumps(config))
 
 
+def record_time(run: Run, record: dict[str, Any], training: dict[str, float]) -> None:
+    """What a round took, and of it the training of its slowest site, as that site measured it."""
+    heard = [training[name] for name, site in record["sites"].items() if site["status"] == "ok"]
+    line = {"round": record["round"], "seconds": record["seconds"], "training": max(heard)}
+    with (run.folder / "timing.jsonl").open("a") as lines:
+        lines.write(json.dumps(line) + "\n")
+
+
 def say_stopped(run: Run, reason: str) -> None:
     """Why the last job stopped, for the command that started it."""
     replace_text(run.folder / "stopped.json", json.dumps({"reason": reason}))

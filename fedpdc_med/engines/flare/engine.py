@@ -44,9 +44,7 @@ class Post(Protocol):
 class FlareEngine:
     """Sites at hospitals train; what the coordinator computes itself runs in this process."""
 
-    def __init__(
-        self, federation: Federation, post: Post, *, deadline: float, enough: int | None, device: str
-    ) -> None:
+    def __init__(self, federation: Federation, post: Post, *, deadline: float, enough: int | None, device: str) -> None:
         self.federation, self.post = federation, post
         self.deadline, self.enough = deadline, enough
         self.bench = DeviceEngine(federation, device)
@@ -117,7 +115,6 @@ class FlareEngine:
 
     def _outcome(self, assignment: Assignment, letter: Letter, answers: Path) -> Update | Failure:
         if letter.content is None:
-            self.away[letter.site] = (time.monotonic(), letter.trouble)
             return Failure(letter.site, letter.trouble)
         try:
             answer = read_answer(letter.content, self.federation.classes, largest(self.expected))

@@ -121,7 +121,7 @@ def one_job(
         folder = write_job(Path(scratch) / f"fedpdc-{plan.run}", plan, run, sites, pace, rounds)
         job = opened.submit_job(str(folder))
         try:
-            while not ended(opened.get_job_meta(job)):
+            while not run.finished and not ended(opened.get_job_meta(job)):  # FLARE takes seconds to wind up a job
                 heard(run)
                 time.sleep(LOOK)
         except KeyboardInterrupt:

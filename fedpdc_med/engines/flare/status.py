@@ -1,0 +1,60 @@
+"""How a federation stands, for people: who is connected, which round, and the last score and weight of each site."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedpdc_med.engines.flare.job import connected, session
+from fedpdc_med.runs import Run
+
+
+@dataclass(frozen=True)
+class SiteStatus:
+    site: str
+    connected: bool
+    status: str  # of its last round, or "" before the first
+    score: float | None
+    weight: float | None
+    reason: str
+
+
+@dataclass(frozen=True)
+class Status:
+    round: int
+    rounds: int
+    finished: bool
+    sites: list[SiteStatus]
+
+
+def who_is_there(admin_kit: Path) -> list[str]:
+    with session(admin_kit) as opened:
+        return connected(opened)
+
+
+def status_of(run: Run | None, there: list[str]) -> Status:
+    """A run's last line beside who is connected now; without a run only the latter."""
+    config = run.config if run else {}
+    records = run.rounds() if run else []
+    last = records[-1]["sites"] if records else {}
+    names = sorted({*config.get("sites", {}), *there, *last})
+    sites = []
+    for name in names:
+        of_site = last.get(name, {})
+        sites.append(
+            SiteStatus(
+                name,
+                name in there,
+                of_site.get("status", ""),
+                of_site.get("score"),
+                of_site.get("weight"),
+                of_site.get("reason", ""),
+            )
+        )
+    planned = config.get("simulation", {}).get("rounds", 0)
+    return Status(records[-1]["round"] if records else 0, planned, bool(run and run.finished), sites)
+
+
+def latest_run(runs: Path) -> Run | None:
+    """The federation's run that was written to last."""
+    found = [Run(file.parent) for file in runs.glob("*/config.toml")]
+    ours = [run for run in found if "federation" in run.config]
+    return max(ours, key=lambda run: run.config_file.stat().st_mtime, default=None)

@@ -1,0 +1,116 @@
+"""One real federation for all tests here: kits, certificates, a coordinator and three hospitals as processes."""
+
+import json
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("nvflare", reason="NVIDIA FLARE (the extra `federation`) is not installed")
+
+from fedpdc_med.algorithms import make_method
+from fedpdc_med.engines.flare.job import Pace, connected, session
+from fedpdc_med.engines.flare.parties import Parties
+from fedpdc_med.engines.flare.trial import Trial
+from fedpdc_med.federation.messages import LocalSettings
+from fedpdc_med.imaging.hospital import HospitalSite, Phantoms
+from fedpdc_med.imaging.labels import read_labels
+from fedpdc_med.imaging.phantom import write_films
+from fedpdc_med.imaging.reference import build_reference
+from fedpdc_med.imaging.scanners import Scanner
+from fedpdc_med.runs import Run
+from fedpdc_med.simulation.films import Collected, store_of
+from fedpdc_med.simulation.simulate import Settings
+
+HERE = Path(__file__).parent
+CLASSES = ("normal", "pneumonia", "covid-19")
+MIXES = {"north": (9, 4, 2), "south": (2, 3, 10), "west": (4, 8, 3)}
+LONG = 300.0  # seconds; the machine may be busy
+
+
+def made_sites():
+    settings = LocalSettings(epochs=1, batch_size=4, learning_rate=0.03)
+    return [
+        HospitalSite(name=name, films=Phantoms(case_mix=dict(zip(CLASSES, mix, strict=True))), settings=settings)
+        for name, mix in MIXES.items()
+    ]
+
+
+@pytest.fixture(scope="session")
+def collected(tmp_path_factory):
+    """Fifteen phantom films a hospital and twelve of each class in the reference, 48 pixels wide."""
+    place = tmp_path_factory.mktemp("films")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FEDPDC_HOME", str(place))
+        patch.setattr("fedpdc_med.simulation.films.PHANTOM_SIZE", 48)
+        table = write_films(place / "dicom", Scanner(), dict.fromkeys(CLASSES, 12), 1)
+        how = {"labels": read_labels(table), "labels_file": table, "size": 48, "processes": 1}
+        about = {"provenance": "phantom", "licence": "none", "version": "1", "per_class": None}
+        reference = build_reference(place / "dicom", place / "reference", **about, **how)
+        return Collected({site.name: store_of(site, 0, 1) for site in made_sites()}, reference)
+
+
+def with_code(folder):
+    """The search path of one site that finds test code too."""
+    return os.pathsep.join([str(HERE / "at_one_site" / folder), os.environ.get("PYTHONPATH", "")])
+
+
+@dataclass
+class Running:
+    trial: Trial
+    parties: Parties
+    place: Path
+
+    def begin(self, out, method="fedavg", rounds=2, settings=None):
+        made = make_method(method, **(settings or {}))
+        return self.trial.begin(out, Settings(rounds=rounds, model="cnn"), made, overwrite=False)
+
+    def run(self, run, heard=lambda run: None, **pace) -> Run:
+        self.trial.run(run, Pace(**{"rounds_a_job": 5, "deadline": LONG, "least": 3, "patience": LONG} | pace), heard)
+        return run
+
+    def order(self, orders):
+        """What the hospital `west` does wrong, by round."""
+        (self.place / "orders.busy").unlink(missing_ok=True)
+        (self.place / "orders").write_text(json.dumps(orders))
+
+    @property
+    def in_mid_round(self):
+        """Whether `west` sits over a round that it was told to be slow in."""
+        return (self.place / "orders.busy").exists()
+
+    def start(self, party):
+        extra = {}
+        if party == "north":
+            extra = {"PYTHONPATH": with_code("capture"), "CAPTURE": str(self.place / "sent")}
+        if party == "west":
+            extra = {"PYTHONPATH": with_code("misbehaving"), "MISBEHAVE": str(self.place / "orders")}
+        self.trial.start_one(self.parties, party, **extra)
+
+    def wait_connected(self, count=3):
+        until = time.monotonic() + LONG
+        while time.monotonic() < until:
+            with session(self.trial.admin_kit) as opened:
+                if len(connected(opened)) >= count:
+                    return
+            time.sleep(1)
+        raise AssertionError(f"no {count} hospitals are connected")
+
+
+@pytest.fixture(scope="session")
+def federation(collected, tmp_path_factory):
+    from fedpdc_med.engines.flare.parties import listens
+
+    place = tmp_path_factory.mktemp("federation")
+    trial = Trial(place, made_sites(), collected)
+    with Parties() as parties:
+        running = Running(trial, parties, place)
+        running.start("coordinator")
+        until = time.monotonic() + LONG
+        while not listens(trial.project.port) and time.monotonic() < until:
+            time.sleep(0.2)
+        for name in MIXES:
+            running.start(name)
+        yield running

@@ -1,0 +1,160 @@
+"""Who gets in, who may start a job, and what a hospital refuses to run: against the running federation."""
+
+import json
+import shutil
+import socket
+import ssl
+import time
+
+import pytest
+from nvflare.fuel.flare_api.api_spec import AuthorizationError
+
+from fedpdc_med.engines.flare.coordination import plan_of
+from fedpdc_med.engines.flare.job import Pace, connected, ended, session, write_job
+from fedpdc_med.engines.flare.parties import Parties
+from fedpdc_med.engines.flare.provision import provision
+
+LONG = 300.0
+
+
+def first_byte(federation, kit=None):
+    """Knock at the coordinator's port with a kit's certificate, or none, and ask for a page."""
+    ours = federation.trial.kits / "south" / "startup"
+    context = ssl.create_default_context(cafile=ours / "rootCA.pem")
+    if kit:
+        context.load_cert_chain(kit / "startup" / "client.crt", kit / "startup" / "client.key")
+    port = federation.trial.project.port
+    with (
+        socket.create_connection(("localhost", port), timeout=60) as raw,
+        context.wrap_socket(raw, server_hostname="localhost") as safe,
+    ):
+        safe.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        return safe.recv(1)
+
+
+@pytest.fixture(scope="module")
+def foreign_kits(federation, tmp_path_factory):
+    """The same names from another authority; they trust our coordinator, which has never heard of them."""
+    kits = tmp_path_factory.mktemp("foreign")
+    provision(federation.trial.project, kits)
+    for folder in kits.glob("*/startup"):
+        shutil.copy(federation.trial.kits / "south" / "startup" / "rootCA.pem", folder)
+    return kits
+
+
+def test_the_coordinator_answers_only_to_certificates_of_its_own_authority(federation, foreign_kits):
+    federation.wait_connected()
+    assert first_byte(federation, federation.trial.kits / "south") == b"H"
+    for kit in (None, foreign_kits / "south"):
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            assert first_byte(federation, kit) != b"", "closed without a word"
+            raise AssertionError("the coordinator answered")
+
+
+def test_a_kit_of_another_authority_and_one_with_anothers_name_do_not_get_in(federation, foreign_kits, tmp_path):
+    """Real FLARE clients: a foreign kit, and south's kit that calls itself north."""
+    federation.wait_connected()
+    renamed = tmp_path / "renamed"
+    shutil.copytree(federation.trial.kits / "south", renamed, ignore=shutil.ignore_patterns("*.txt", "*.fl", "*-*-*-*"))
+    text = (renamed / "kit.toml").read_text()
+    (renamed / "kit.toml").write_text(text.replace('"south"', '"north"'))
+    with Parties() as intruders:
+        intruders.start(foreign_kits / "west", tmp_path / "data")
+        intruders.start(renamed, tmp_path / "data")
+        until = time.monotonic() + 25
+        while time.monotonic() < until:
+            with session(federation.trial.admin_kit) as opened:
+                assert connected(opened) == ["north", "south", "west"]
+            time.sleep(5)
+    assert "Successfully registered client" not in (renamed / "console.txt").read_text()
+    assert "Successfully registered client" not in (foreign_kits / "west" / "console.txt").read_text()
+    assert "Successfully registered client" in (federation.trial.kits / "south" / "console.txt").read_text()
+
+
+def job(federation, folder, tmp_path, change=lambda folder: None):
+    run = federation.begin(tmp_path / folder, rounds=1)
+    plan = plan_of(run.config, federation.trial.collected.reference)
+    made = write_job(tmp_path / f"job-{folder}", plan, run, ["north", "south", "west"], Pace(deadline=30), 1)
+    change(made)
+    return run, made
+
+
+def add_code(folder):
+    custom = folder / "app" / "custom"
+    custom.mkdir()
+    (custom / "mine.py").write_text("print('code from a job')\n")
+
+
+def name_another_class(folder):
+    file = folder / "app" / "config" / "config_fed_client.json"
+    config = json.loads(file.read_text())
+    config["executors"][0]["executor"] = {"path": "nvflare.app_common.np.np_trainer.NPTrainer", "args": {}}
+    file.write_text(json.dumps(config))
+
+
+def outcome(opened, folder):
+    number = opened.submit_job(str(folder))
+    until = time.monotonic() + LONG
+    while time.monotonic() < until:
+        meta = opened.get_job_meta(number)
+        if ended(meta):
+            return meta
+        time.sleep(1)
+    raise AssertionError("the job did not end")
+
+
+def test_a_member_may_look_but_not_submit(federation, tmp_path):
+    federation.wait_connected()
+    _, folder = job(federation, "by-member", tmp_path)
+    with session(federation.trial.kits / "member@example.org") as opened:
+        assert connected(opened) == ["north", "south", "west"]
+        with pytest.raises(AuthorizationError):
+            opened.submit_job(str(folder))
+
+
+def test_a_hospitals_files_cannot_be_read_by_an_administrator(federation):
+    federation.wait_connected()
+    with session(federation.trial.admin_kit) as opened, pytest.raises(Exception, match="(?i)author"):
+        opened.cat_target("north", file="kit.toml")
+
+
+def test_a_job_with_code_or_another_class_is_refused_at_the_site(federation, tmp_path):
+    """Also under a coordinator that has been talked into letting both pass."""
+    kit = federation.trial.kits / "coordinator"
+    rights, kept = kit / "local" / "authorization.json", {}
+    federation.wait_connected()
+    run, folder = job(federation, "coded", tmp_path, add_code)
+    with session(federation.trial.admin_kit) as opened:
+        refused(opened, folder, run)
+    kept[rights] = rights.read_text()
+    lax = json.loads(kept[rights])
+    lax["permissions"]["lead"]["byoc"] = "any"
+    restart(federation, rights, json.dumps(lax))
+    try:
+        run, folder = job(federation, "coded-again", tmp_path, add_code)
+        other_run, other = job(federation, "other-class", tmp_path, name_another_class)
+        with session(federation.trial.admin_kit) as opened:
+            refused(opened, folder, run)
+            refused(opened, other, other_run)
+        said = [(federation.trial.kits / name / "log.txt").read_text() for name in ("north", "south", "west")]
+        assert all("BYOC not permitted" in log for log in said)
+    finally:
+        restart(federation, rights, kept[rights])
+
+
+def refused(opened, folder, run):
+    try:
+        meta = outcome(opened, folder)
+    except Exception as error:
+        assert not isinstance(error, AssertionError), error
+    else:
+        assert meta["status"] != "FINISHED:COMPLETED", meta
+    assert run.rounds() == []
+
+
+def restart(federation, file, text):
+    federation.parties.kill("coordinator")
+    file.write_text(text)
+    federation.start("coordinator")
+    time.sleep(3)
+    federation.wait_connected()

@@ -1,0 +1,102 @@
+"""Provisioning without any process: what is in each party's kit, and that hospitals can be added."""
+
+import json
+import stat
+import subprocess
+import sys
+
+import pytest
+from cryptography import x509
+
+from fedpdc_med.engines.flare.kits import read_kit, start_command
+from fedpdc_med.engines.flare.project import read_project
+from fedpdc_med.engines.flare.provision import provision
+from fedpdc_med.errors import UserError
+
+PROJECT = """name = "chest-consortium"
+coordinator = "coordinator.example.org"
+port = 8102
+[[hospital]]
+name = "harbor-general"
+title = "Harbor General Hospital"
+[[hospital]]
+name = "hill-country"
+[[administrator]]
+name = "lead@example.org"
+[[administrator]]
+name = "guest@example.org"
+role = "member"
+"""
+
+
+@pytest.fixture(scope="module")
+def kits(tmp_path_factory):
+    place = tmp_path_factory.mktemp("consortium")
+    (place / "project.toml").write_text(PROJECT)
+    command = [sys.executable, "-m", "fedpdc_med.cli", "federation", "provision", "project.toml"]
+    done = subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert "5 new kits" in done.stdout
+    return place / "kits"
+
+
+def test_every_party_gets_a_kit_with_a_plain_page(kits):
+    parties = {"coordinator", "harbor-general", "hill-country", "lead@example.org", "guest@example.org"}
+    assert {folder.name for folder in kits.iterdir()} == parties | {"authority"}
+    for name in parties:
+        page = (kits / name / "READ_ME_FIRST.md").read_text()
+        assert "Research use only" in page and "8102" in page and "coordinator.example.org" in page
+        assert max(map(len, page.splitlines())) <= 125
+    unit = (kits / "harbor-general" / "fedpdc-harbor-general.service").read_text()
+    assert "ExecStart=" in unit and "federation start" in unit and "Restart=always" in unit
+
+
+def test_keys_are_private_and_no_two_parties_share_one(kits):
+    keys = [*kits.glob("*/startup/*.key")]
+    assert len(keys) == 5
+    assert {stat.S_IMODE(file.stat().st_mode) for file in keys} == {0o600}
+    assert len({file.read_bytes() for file in keys}) == 5
+    assert stat.S_IMODE((kits / "authority").stat().st_mode) == 0o700
+
+
+def test_a_hospital_runs_only_the_installed_trainer_and_nobody_may_bring_code(kits):
+    local = kits / "harbor-general" / "local"
+    assert json.loads((local / "resources.json").read_text())["class_allow_list"] == [
+        "fedpdc_med.engines.flare.executor.SiteTrainer"
+    ]
+    rights = json.loads((local / "authorization.json").read_text())["permissions"]
+    assert rights["lead"]["byoc"] == rights["lead"]["shell_commands"] == "none"
+    assert rights["member"] == {"view": "any"}
+
+
+def test_a_hospital_can_be_added_and_the_kits_of_the_others_stay_as_they_are(kits):
+    before = {file: file.read_bytes() for file in kits.glob("*/startup/*.crt")}
+    file = kits.parent / "project.toml"
+    file.write_text(PROJECT + '[[hospital]]\nname = "lakeside"\n')
+    assert [kit.name for kit in provision(read_project(file), kits)] == ["lakeside"]
+    assert {file: file.read_bytes() for file in before} == before
+    issuers = {x509.load_pem_x509_certificate(one.read_bytes()).issuer for one in kits.glob("*/startup/*.crt")}
+    assert len(issuers) == 1
+
+
+def test_a_kit_starts_under_its_own_name(kits):
+    assert read_kit(kits / "harbor-general").role == "hospital"
+    assert "uid=harbor-general" in start_command(kits / "harbor-general")
+    with pytest.raises(UserError, match="administrator"):
+        start_command(kits / "lead@example.org")
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (("harbor-general", "Harbor General"), "lower-case"),
+        (("hill-country", "harbor-general"), "twice"),
+        (("lead@example.org", "lead"), "administrator.0.name"),
+        (("port = 8102", "port = 0"), "port"),
+        (("coordinator.example.org", "http://here"), "host name"),
+    ],
+)
+def test_a_mistake_in_the_project_file_is_named(tmp_path, change, complaint):
+    (tmp_path / "project.toml").write_text(PROJECT.replace(*change, 1))
+    with pytest.raises(UserError, match=complaint):
+        read_project(tmp_path / "project.toml")
