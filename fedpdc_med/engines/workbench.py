@@ -15,8 +15,9 @@ from fedpdc_med.federation.arrangement import joined, selected, usual_site
 from fedpdc_med.federation.films import Films, TrainingFilms
 from fedpdc_med.federation.local import frozen_copy, train_locally
 from fedpdc_med.federation.messages import Assignment, Update, seed_for
+from fedpdc_med.federation.privacy import noise_generator, private
 from fedpdc_med.federation.scoring import predict
-from fedpdc_med.federation.setup import Federation
+from fedpdc_med.federation.setup import Federation, SiteFilms
 
 
 @dataclass
@@ -54,8 +55,18 @@ class Workbench:
             reference=reference,
             seed=seed_for(federation.seed, "train", assignment.round, assignment.site),
         )
+        epsilon = self._make_private(site, assignment) if site.privacy else None
         self._save(answer)
-        return Update(assignment.site, answer, site.count, loss)
+        return Update(assignment.site, answer, site.count, loss, epsilon)
+
+    def _make_private(self, site: SiteFilms, assignment: Assignment) -> float:
+        """Clip and noise what was trained; every round up to this one counts as an update that was sent."""
+        assert site.privacy is not None
+        received = load_file(assignment.model)
+        rng = noise_generator(site.secret, received, assignment.round)
+        trained = {name: tensor.detach().cpu() for name, tensor in self.model.state_dict().items()}
+        self.model.load_state_dict(private(trained, received, site.privacy, rng))
+        return site.privacy.epsilon(assignment.round)
 
     def finetune(self, model: Path, answer: Path, round: int) -> None:
         """Plain cross-entropy on the `correction` split, at the coordinator, in batches like those of most sites."""

@@ -78,6 +78,8 @@ class Coordinator:
                 "weight": weight,
                 "dissimilarity": dissimilarity(of_global, of_site.accuracy),
             }
+            if update.epsilon is not None:
+                sites[update.site]["epsilon"] = update.epsilon
         record = {
             "round": t,
             "seconds": round(time.perf_counter() - started, 3),

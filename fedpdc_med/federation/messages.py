@@ -42,6 +42,7 @@ class Update:
     model: Path
     films: int
     loss: float
+    epsilon: float | None = None  # what the site's updates up to this round give away, if it adds noise to them
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from fedpdc_med.algorithms import Method
 from fedpdc_med.errors import UserError
 from fedpdc_med.federation.films import Films, Preparation
 from fedpdc_med.federation.messages import LocalSettings, seed_for
+from fedpdc_med.federation.privacy import Privacy
 from fedpdc_med.models import build_model
 
 
@@ -34,6 +35,8 @@ class SiteFilms:
     count: int
     settings: LocalSettings
     preparation: Preparation
+    privacy: Privacy | None = None
+    secret: bytes = b""  # the site's own, for the noise of its privacy
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,8 @@ class Federation:
         for name, site in self.sites.items():
             if site.count == 0:
                 raise UserError(f"site {name!r} has no images; use fewer sites, a larger beta, or give it films")
+            if site.privacy:
+                site.privacy.epsilon(1)  # is its accountant installed?
         if not self.sites:
             raise UserError("there is no site to train at; add at least one")
         self.initial_model()  # an unknown model or too small an image

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from fedpdc_med.errors import UserError
 from fedpdc_med.federation.messages import LocalSettings
+from fedpdc_med.federation.privacy import Privacy
 from fedpdc_med.home import checked_name
 from fedpdc_med.imaging.classes import CLASSES
 from fedpdc_med.imaging.phantom import ADULT_MIX
@@ -46,6 +47,7 @@ class HospitalSite(BaseModel):
     title: str = ""
     films: Phantoms | str
     settings: LocalSettings = LocalSettings(epochs=2, batch_size=16)
+    privacy: Privacy | None = None  # noise on the updates that leave it
     takes_part: bool = Field(default=True)  # False: an external site, which only tests the finished model
 
     @field_validator("name")

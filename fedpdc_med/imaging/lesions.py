@@ -153,4 +153,7 @@ def _cavity(part: Picture, half: Half, u0: float, v0: float, patchy: Picture, se
 
 
 DISEASES: dict[str, Callable[[Picture, Anatomy, Sides, float, Rng], None]] = {
-    "pneumonia": pneumonia, "covid-19": covid, "tuberculosis": tuberculosis}
+    "pneumonia": pneumonia,
+    "covid-19": covid,
+    "tuberculosis": tuberculosis,
+}

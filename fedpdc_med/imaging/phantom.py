@@ -56,9 +56,15 @@ def _breathing(a: Anatomy, view: str, rng: Rng) -> Anatomy:
     """Lying patients (AP) breathe in less and are nearer to the tube: a higher diaphragm, a wider heart."""
     lying = view == "AP"
     shallow = max(0.0, rng.normal(0.0, 0.018)) + 0.02 * lying
-    return replace(a, dome=a.dome - shallow, heart=a.heart * (1 + 2 * shallow), centre=a.centre + rng.normal(0, 0.004),
-                   clavicle=a.clavicle - 0.012 * lying, clavicle_rise=a.clavicle_rise - 0.012 * lying,
-                   vessels=a.vessels * rng.uniform(0.85, 1.15))
+    return replace(
+        a,
+        dome=a.dome - shallow,
+        heart=a.heart * (1 + 2 * shallow),
+        centre=a.centre + rng.normal(0, 0.004),
+        clavicle=a.clavicle - 0.012 * lying,
+        clavicle_rise=a.clavicle_rise - 0.012 * lying,
+        vessels=a.vessels * rng.uniform(0.85, 1.15),
+    )
 
 
 def _developed(density: Picture, rng: Rng) -> Picture:
@@ -89,8 +95,9 @@ class Film(NamedTuple):
     dataset: Dataset
 
 
-def plan_cases(scanner: Scanner, case_mix: Mapping[str, int], seed: int, hospital: str,
-               ages: Mapping[str, float] = ADULT_MIX) -> list[Case]:
+def plan_cases(
+    scanner: Scanner, case_mix: Mapping[str, int], seed: int, hospital: str, ages: Mapping[str, float] = ADULT_MIX
+) -> list[Case]:
     """Patients with one to three films until every class has its count, shuffled so that no number tells a label."""
     for label, count in case_mix.items():
         if label not in CLASSES or count < 0:
@@ -129,19 +136,36 @@ def make_film(case: Case, scanner: Scanner, hospital: str) -> Film:
     image = draw_chest(case.anatomy, case.label, drawing, view=case.view, size=max(scanner.rows, scanner.columns))
     pixels = scan(image, scanner, scanning)
     entropy = f"{hospital}:{case.seed}"
-    return Film(case.name, case.label, to_dicom(pixels, scanner, case.person, view=case.view, taken=case.taken,
-                                                hospital=hospital, entropy=entropy))
+    return Film(
+        case.name,
+        case.label,
+        to_dicom(pixels, scanner, case.person, view=case.view, taken=case.taken, hospital=hospital, entropy=entropy),
+    )
 
 
-def films(scanner: Scanner, case_mix: Mapping[str, int], seed: int, *, hospital: str = "Phantom Hospital",
-          ages: Mapping[str, float] = ADULT_MIX) -> Iterator[Film]:
+def films(
+    scanner: Scanner,
+    case_mix: Mapping[str, int],
+    seed: int,
+    *,
+    hospital: str = "Phantom Hospital",
+    ages: Mapping[str, float] = ADULT_MIX,
+) -> Iterator[Film]:
     """The films of `write_films`, in memory."""
     for case in plan_cases(scanner, case_mix, seed, hospital, ages):
         yield make_film(case, scanner, hospital)
 
 
-def write_films(folder: Path, scanner: Scanner, case_mix: Mapping[str, int], seed: int, *,
-                hospital: str = "Phantom Hospital", ages: Mapping[str, float] = ADULT_MIX, workers: int = 1) -> Path:
+def write_films(
+    folder: Path,
+    scanner: Scanner,
+    case_mix: Mapping[str, int],
+    seed: int,
+    *,
+    hospital: str = "Phantom Hospital",
+    ages: Mapping[str, float] = ADULT_MIX,
+    workers: int = 1,
+) -> Path:
     """Write DICOM files, then `labels.csv` (film, label), whose path is returned; the same seed, the same bytes."""
     cases = plan_cases(scanner, case_mix, seed, hospital, ages)
     folder.mkdir(parents=True, exist_ok=True)
@@ -164,8 +188,9 @@ def _write_film(folder: Path, scanner: Scanner, hospital: str, case: Case) -> No
     make_film(case, scanner, hospital).dataset.save_as(folder / case.name, enforce_file_format=True)
 
 
-def contact_sheet(images: Sequence[Picture | NDArray[np.uint8]], labels: Sequence[str], path: Path, columns: int = 6,
-                  tile: int = 256) -> None:
+def contact_sheet(
+    images: Sequence[Picture | NDArray[np.uint8]], labels: Sequence[str], path: Path, columns: int = 6, tile: int = 256
+) -> None:
     """A picture of many films, [0, 1] or uint8, each over its label."""
     rows, line = -(-len(images) // columns), 20
     sheet = Image.new("L", (columns * tile, rows * (tile + line)))

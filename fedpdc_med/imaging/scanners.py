@@ -97,8 +97,9 @@ def _positioned(image: Picture, scanner: Scanner, rng: Rng) -> Picture:
     image = np.pad(image, margin, mode="edge")
     middle = len(image) / 2
     matrix = (cos, -sin, middle + dx - cos * cx + sin * cy, sin, cos, middle + dy - sin * cx - cos * cy)
-    turned = Image.fromarray(image).transform((scanner.columns, scanner.rows), Image.Transform.AFFINE, matrix,
-                                              Image.Resampling.BICUBIC)
+    turned = Image.fromarray(image).transform(
+        (scanner.columns, scanner.rows), Image.Transform.AFFINE, matrix, Image.Resampling.BICUBIC
+    )
     return np.asarray(turned)
 
 
@@ -135,8 +136,9 @@ def _stored(shown: Picture, scanner: Scanner) -> Pixels:
     return values.astype(np.uint8) if scanner.bits == 8 else values.astype(np.uint16)
 
 
-def to_dicom(pixels: Pixels, scanner: Scanner, person: Person, *, view: str, taken: date, hospital: str,
-             entropy: str) -> Dataset:
+def to_dicom(
+    pixels: Pixels, scanner: Scanner, person: Person, *, view: str, taken: date, hospital: str, entropy: str
+) -> Dataset:
     """A complete CR or DX object; `entropy` fixes its UIDs, so the same film is the same file."""
     ds = Dataset()
     ds.SpecificCharacterSet = "ISO_IR 192"

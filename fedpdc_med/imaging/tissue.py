@@ -39,8 +39,20 @@ def soft_tissue(a: Anatomy, size: int) -> Picture:
     y, d = axis(size)[:, None], np.abs(axis(size)[None, :] - a.centre)
     torso, neck, apex = a.half_width + a.wall, 0.07 + 0.5 * a.wall, a.apex
     outline = curve_through(
-        {-0.2: neck, apex - 0.1: neck + 0.01, apex - 0.065: neck + 0.05, apex - 0.03: neck + 0.15, apex + 0.01: 0.38,
-         apex + 0.06: 0.49, apex + 0.16: 0.53, apex + 0.3: max(torso + 0.04, 0.46), 0.6: torso, 1: torso + 0.015}, y)
+        {
+            -0.2: neck,
+            apex - 0.1: neck + 0.01,
+            apex - 0.065: neck + 0.05,
+            apex - 0.03: neck + 0.15,
+            apex + 0.01: 0.38,
+            apex + 0.06: 0.49,
+            apex + 0.16: 0.53,
+            apex + 0.3: max(torso + 0.04, 0.46),
+            0.6: torso,
+            1: torso + 0.015,
+        },
+        y,
+    )
     skin = 1 - np.exp(-np.clip(outline - d, 0, 1) / 0.03)
     chord = 1 - 0.28 * np.clip(d / outline, 0, 1) ** 2
     along = curve_through({-0.2: 0.6, apex: 0.7, 0.4: 0.86, a.dome: 0.96, 1: 1.08}, y)
@@ -151,8 +163,16 @@ def vessel_tree(pen: ImageDraw.ImageDraw, a: Anatomy, sides: tuple[Half, Half], 
         branch(pen, roots, angles, half.sign, a.dome - a.apex, scale, rng)
 
 
-def branch(pen: ImageDraw.ImageDraw, start: NDArray[np.float64], angles: NDArray[np.float64], sign: int, height: float,
-           scale: int, rng: Rng, levels: int = 5) -> None:
+def branch(
+    pen: ImageDraw.ImageDraw,
+    start: NDArray[np.float64],
+    angles: NDArray[np.float64],
+    sign: int,
+    height: float,
+    scale: int,
+    rng: Rng,
+    levels: int = 5,
+) -> None:
     """Fork after fork, thinner each time; angles count from straight outwards, positive downwards."""
     width, length = 0.0078, 0.15 * height
     for level in range(levels):

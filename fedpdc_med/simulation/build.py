@@ -6,7 +6,10 @@ import pandas as pd
 from fedpdc_med.algorithms import Method
 from fedpdc_med.errors import UserError
 from fedpdc_med.federation.films import Films, Preparation
+from fedpdc_med.federation.privacy import Privacy
 from fedpdc_med.federation.setup import EvaluationSet, Federation, ModelSpec, SiteFilms
+from fedpdc_med.home import key_file
+from fedpdc_med.imaging.deidentify import site_key
 from fedpdc_med.imaging.duplicates import check_overlap
 from fedpdc_med.imaging.hospital import HospitalSite
 from fedpdc_med.imaging.store import FilmStore
@@ -41,7 +44,7 @@ def build(
             reported[f"external:{site.name}"] = evaluation_set(store, every, "external", site.name, classes)
             continue
         train, test = (rows_of(site.name, store, split, classes) for split in ("train", "test"))
-        held[site.name] = SiteFilms(len(pools), None, len(train), site.settings, PREPARATION)
+        held[site.name] = SiteFilms(len(pools), None, len(train), site.settings, PREPARATION, *privacy_of(site))
         pools.append(films_of(store, train, classes))
         if len(test):
             reported[f"local:{site.name}"] = evaluation_set(store, test, "local", site.name, classes)
@@ -112,3 +115,8 @@ def label_counts(federation: Federation) -> pd.DataFrame:
         for name, site in federation.sites.items()
     }
     return pd.DataFrame(rows, index=list(federation.classes)).T
+
+
+def privacy_of(site: HospitalSite) -> tuple[Privacy | None, bytes]:
+    """How the site hides its updates, and the secret that its noise is drawn with."""
+    return (site.privacy, site_key(key_file(site.name))) if site.privacy else (None, b"")

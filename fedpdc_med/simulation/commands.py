@@ -17,6 +17,7 @@ from fedpdc_med.home import home
 if TYPE_CHECKING:
     import pandas as pd
 
+    from fedpdc_med.federation.privacy import Privacy
     from fedpdc_med.runs import Run
 
 console = Console()
@@ -51,6 +52,10 @@ def simulate(
             "$FEDPDC_HOME/reference for hospitals with real films."
         ),
     ] = None,
+    clip: Annotated[
+        float | None, typer.Option(help="Differential privacy at every site: clip updates to this length.")
+    ] = None,
+    noise: Annotated[float | None, typer.Option(help="And add noise of this spread, in clips.")] = None,
     workers: Workers = None,
     out: Annotated[Path | None, typer.Option(help="Run directory; compared methods get one beside it.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue runs that were started before.")] = False,
@@ -71,10 +76,13 @@ def simulate(
     from fedpdc_med.simulation.films import collect
 
     workers = workers or cores()
-    fixed = simulation.Settings(rounds=rounds, tau=checked_share(tau), model=model, norm=checked_norm(norm), seed=seed)
+    privacy = checked_privacy(clip, noise)
+    fixed = simulation.Settings(
+        rounds=rounds, tau=checked_share(tau), model=model, norm=checked_norm(norm), seed=seed, privacy=privacy
+    )
     others = [name.strip() for name in compare.split(",") if name.strip() and name.strip() != method]
     made = {method: make_method(method, **parse(settings or [], method))} | {name: make_method(name) for name in others}
-    folders = {name: run_folder(out, name, method, made[name], seed) for name in made}
+    folders = {name: run_folder(out, name, method, made[name], seed, privacy) for name in made}
     for folder in folders.values():
         if (folder / "config.toml").exists() and not (resume or overwrite):
             raise UserError(
@@ -184,22 +192,32 @@ def checked_share(tau: float) -> float:
     return tau
 
 
+def checked_privacy(clip: float | None, noise: float | None) -> "Privacy | None":
+    from fedpdc_med.federation.privacy import Privacy
+
+    if clip is None and noise is None:
+        return None
+    if clip is None or noise is None or clip <= 0 or noise <= 0:
+        raise UserError("--clip and --noise go together, and both are above 0; for instance --clip 1 --noise 0.01")
+    return Privacy(clip=clip, noise=noise)
+
+
 def checked_norm(norm: str) -> Any:
     if norm not in ("group", "batch"):
         raise UserError(f"--norm {norm}: choose group or batch")
     return norm
 
 
-def run_folder(out: Path | None, name: str, main: str, method: Any, seed: int) -> Path:
+def run_folder(
+    out: Path | None, name: str, main: str, method: Any, seed: int, privacy: "Privacy | None" = None
+) -> Path:
     from fedpdc_med.experiments.results import described
 
     if out is not None:
         return out if name == main else out.with_name(f"{out.name}-{name}")
-    return (
-        home()
-        / "runs"
-        / "-".join(["simulate", *described({"name": name, **method.model_dump()}).split(), f"seed{seed}"])
-    )
+    hidden = [f"clip={privacy.clip:g}", f"noise={privacy.noise:g}"] if privacy else []
+    words = ["simulate", *described({"name": name, **method.model_dump()}).split(), *hidden, f"seed{seed}"]
+    return home() / "runs" / "-".join(words)
 
 
 def check_same(run: "Run", settings: Any, method: Any) -> None:

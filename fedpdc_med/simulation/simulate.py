@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from fedpdc_med.algorithms import Method, make_method
 from fedpdc_med.errors import UserError
 from fedpdc_med.experiments.picture import label_distribution
+from fedpdc_med.federation.privacy import Privacy
 from fedpdc_med.federation.run import run_rounds
 from fedpdc_med.federation.setup import Federation
 from fedpdc_med.imaging.hospital import HospitalSite, default_folder, load_sites
@@ -27,6 +28,7 @@ class Settings(BaseModel):
     model: str = "densenet-small"
     norm: Literal["batch", "group"] = "batch"
     seed: int = 0
+    privacy: Privacy | None = None  # of every site, in place of what its module says
 
 
 def start(
@@ -69,6 +71,8 @@ def resume(run: Run, workers: int) -> None:
 
 
 def make(settings: Settings, method: Method, sites: list[HospitalSite], collected: Collected) -> Federation:
+    if settings.privacy:
+        sites = [site.model_copy(update={"privacy": settings.privacy}) for site in sites]
     return build(
         sites,
         collected,
@@ -104,6 +108,7 @@ def config_of(
             "patients": int(store.manifest["patient"].nunique()),
             "training_films": training,
             "settings": site.settings.model_dump(),
+            "privacy": hidden.model_dump() if (hidden := settings.privacy or site.privacy) else None,
         }
     return {
         "kind": "simulation",

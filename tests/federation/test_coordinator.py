@@ -16,6 +16,7 @@ from fedpdc_med.federation.coordinator import Coordinator, dissimilarity, sample
 from fedpdc_med.federation.films import TrainingFilms
 from fedpdc_med.federation.local import train_locally
 from fedpdc_med.federation.messages import LocalSettings, Update, seed_for
+from fedpdc_med.federation.privacy import Privacy
 from fedpdc_med.runs import Run
 
 
@@ -45,7 +46,7 @@ def test_a_round_is_recorded_as_the_design_says(tiny_federation, tmp_path):
     record = coordinator.run_round()
     assert run.rounds() == [record]
     assert record["round"] == 1
-    assert set(record) == {"round", "seconds", "bytes", "accuracy", "recall", "sites"}
+    assert set(record) == {"round", "seconds", "bytes", "accuracy", "recall", "score", "sites"}
     site = record["sites"]["site-2"]
     assert set(site) == {"status", "films", "loss", "score", "recall", "weight", "dissimilarity"}
     assert (site["status"], site["films"]) == ("ok", 50)
@@ -53,6 +54,19 @@ def test_a_round_is_recorded_as_the_design_says(tiny_federation, tmp_path):
     scores = [one["score"] for one in record["sites"].values()]
     assert [one["weight"] for one in record["sites"].values()] == pytest.approx([s / sum(scores) for s in scores])
     assert sum(one["weight"] for one in record["sites"].values()) == pytest.approx(1)
+
+
+def test_a_site_with_privacy_sends_its_change_clipped_and_noised_and_says_what_that_is_worth(tiny_federation, tmp_path):
+    privacy = Privacy(clip=0.01, noise=1e-9)
+    plain = tiny_federation("fedavg")
+    hidden = {name: dataclasses.replace(site, privacy=privacy, secret=b"own") for name, site in plain.sites.items()}
+    coordinator, engine, run = opened(dataclasses.replace(plain, sites=hidden), tmp_path)
+    start = load_file(run.checkpoint_file)
+    record = coordinator.run_round()
+    assert record["sites"]["site-0"]["epsilon"] == pytest.approx(privacy.epsilon(1))
+    for state in engine.states.values():
+        change = sum(float((state[name] - start[name]).double().square().sum()) for name in start)
+        assert np.sqrt(change) == pytest.approx(0.01, rel=1e-3)
 
 
 def test_the_global_model_is_the_weighted_average_of_the_updates(tiny_federation, tmp_path):

@@ -1,0 +1,115 @@
+"""When a round closes and who is asked again, with hospitals that train in this process as messages arrive."""
+
+import math
+import time
+
+import pytest
+
+from fedpdc_med.algorithms import make_method
+from fedpdc_med.engines.flare.coordination import federation_of, plan_of, start_run
+from fedpdc_med.engines.flare.engine import FlareEngine, Letter
+from fedpdc_med.engines.flare.site import Hospital
+from fedpdc_med.errors import UserError
+from fedpdc_med.federation.coordinator import Coordinator
+from fedpdc_med.imaging.hospital import HospitalSite
+from fedpdc_med.simulation.simulate import Settings
+
+
+class OneRoom:
+    """A post in one process; sites in `silent` never answer."""
+
+    def __init__(self, hospitals):
+        self.hospitals, self.letters, self.sent = hospitals, [], []
+        self.silent, self.heard = set(), {}
+
+    def send(self, site, message, seconds):
+        self.sent.append((message["round"], site, message))
+        if site not in self.silent:
+            self.letters.append(Letter(site, self.hospitals[site].train(message)))
+
+    def next_letter(self, seconds):
+        return self.letters.pop(0) if self.letters else None
+
+    def cancel(self, site): ...
+
+    def last_heard(self, site):
+        return self.heard.get(site, -math.inf)
+
+
+@pytest.fixture
+def started(collected, tmp_path, monkeypatch):
+    monkeypatch.setenv("FEDPDC_HOME", str(tmp_path))
+
+    def start(method="fedavg", enough=None, **settings):
+        fixed, made = Settings(rounds=3, model="cnn"), make_method(method, **settings)
+        run = start_run(tmp_path / "run", fixed, made, dict.fromkeys(collected.stores, ""), collected.reference, False)
+        plan = plan_of(run.config, collected.reference)
+        hospitals = {
+            name: Hospital(plan, HospitalSite(name=name, films=name), store) for name, store in collected.stores.items()
+        }
+        post = OneRoom(hospitals)
+        federation = federation_of(plan, fixed, collected.reference, list(hospitals))
+        engine = FlareEngine(federation, post, deadline=60, enough=enough, device="cpu")
+        return Coordinator(federation, engine, run), engine, post
+
+    return start
+
+
+def statuses(record):
+    return {name: site["status"] for name, site in record["sites"].items()}
+
+
+def test_a_round_closes_with_k_of_n_sites(started):
+    coordinator, _, _ = started(enough=2)
+    record = coordinator.run_round()
+    assert sorted(statuses(record).values()) == ["failed", "ok", "ok"]
+    (left_out,) = [site["reason"] for site in record["sites"].values() if site["status"] == "failed"]
+    assert left_out == "the round closed with the first 2 of 3 sites"
+
+
+def test_a_site_that_did_not_answer_is_asked_again_only_when_it_is_back(started):
+    coordinator, _, post = started()
+    post.silent = {"west"}
+    assert statuses(coordinator.run_round())["west"] == "failed"
+    assert "still away" in coordinator.run_round()["sites"]["west"]["reason"]
+    assert [(t, site) for t, site, _ in post.sent if site == "west"] == [(1, "west")]
+    post.silent, post.heard = set(), {"west": time.monotonic()}  # it asks for work again
+    assert statuses(coordinator.run_round())["west"] == "ok"
+
+
+def test_a_site_that_is_not_there_at_the_start_costs_no_time(started):
+    coordinator, engine, post = started()
+    engine.missing(["south"])
+    record = coordinator.run_round()
+    assert "not connected" in record["sites"]["south"]["reason"]
+    assert "south" not in [site for _, site, _ in post.sent]
+
+
+def test_correction_films_go_out_once_and_only_where_the_method_trains_on_them(started):
+    coordinator, _, post = started("fedpdc", correction="reference")
+    coordinator.run_round(), coordinator.run_round()
+    carried = {(t, site): message["correction"] is not None for t, site, message in post.sent}
+    assert [carried[1, site] for site in ("north", "south", "west")] == [True] * 3
+    assert [carried[2, site] for site in ("north", "south", "west")] == [False] * 3
+
+
+def test_a_site_is_not_told_how_the_others_scored(started):
+    coordinator, _, post = started()
+    coordinator.run_round(), coordinator.run_round()
+    assert b"scores" in coordinator.run.checkpoint_file.read_bytes()
+    assert all(b"scores" not in message["model"] and b"south" not in message["model"] for *_, message in post.sent)
+
+
+def test_a_hospital_keeps_its_own_models_of_two_rounds(started, tmp_path):
+    coordinator, _, post = started("moon")
+    for _ in range(3):
+        coordinator.run_round()
+    (folder,) = (tmp_path / "federation" / "north").iterdir()
+    assert {file.name for file in folder.glob("round*")} == {"round2.safetensors", "round3.safetensors"}
+    assert [message["own_round"] for t, site, message in post.sent if site == "north"] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("method", ["solo", "pooled", "reference-only"])
+def test_methods_that_share_no_model_are_refused(started, method):
+    with pytest.raises(UserError, match="fedpdc simulate"):
+        started(method)
