@@ -7,11 +7,11 @@ import numpy as np
 import pandas as pd
 
 OK = "ok"
-NUMBERS = ("films", "loss", "score", "weight", "dissimilarity")
+NUMBERS = ("films", "loss", "score", "weight", "dissimilarity", "epsilon")
 
 
 def site_rounds(rounds: list[dict[str, Any]]) -> pd.DataFrame:
-    """One row a site and round: round, site, status, reason, films, loss, score, weight, dissimilarity, fedavg.
+    """One row a site and round: round, site, status, reason, NUMBERS, fedavg.
 
     `fedavg` is the weight by number of films (equation 3) among the sites whose update was used in that round.
     """
@@ -36,8 +36,8 @@ def site_rounds(rounds: list[dict[str, Any]]) -> pd.DataFrame:
 def site_shares(table: pd.DataFrame) -> pd.DataFrame:
     """One row a site, largest weight first, from `site_rounds`: how often it counted and with what weight on average.
 
-    Columns site, rounds, used, films, score, weight, fedavg, ratio. A round in which a site's update was not used gives
-    it weight 0, because that is what it added to the model; score is over the rounds that have one.
+    Columns site, rounds, used, films, score, weight, fedavg, epsilon, ratio. A round in which a site's update was not
+    used gives it weight 0, because that is what it added to the model; score is over the rounds that have one.
     """
     of_round = table.assign(
         used=(table["status"] == OK).astype(int), weight=table["weight"].fillna(0.0), fedavg=table["fedavg"].fillna(0.0)
@@ -51,6 +51,7 @@ def site_shares(table: pd.DataFrame) -> pd.DataFrame:
             score=("score", "mean"),
             weight=("weight", "mean"),
             fedavg=("fedavg", "mean"),
+            epsilon=("epsilon", "max"),
         )
         .reset_index()
     )

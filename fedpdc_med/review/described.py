@@ -68,6 +68,7 @@ class _SiteRound(BaseModel):
     score: Share = None
     weight: Share = None
     dissimilarity: Share = None
+    epsilon: Share = None
 
 
 class _Round(BaseModel):

@@ -47,6 +47,13 @@ def test_a_site_that_was_not_used_adds_nothing_to_its_mean_weight():
     assert shares.loc["c", "weight"] == 0 and np.isnan(shares.loc["c", "ratio"])
 
 
+def test_epsilon_is_the_one_of_the_last_round_and_unknown_without_noise():
+    one = {"status": "ok", "films": 1, "weight": 0.5}
+    rounds = [{"round": t, "sites": {"a": {**one, "epsilon": 2.0 * t}, "b": one}} for t in (1, 2)]
+    shares = site_shares(site_rounds(rounds)).set_index("site")
+    assert shares.loc["a", "epsilon"] == 4.0 and np.isnan(shares.loc["b", "epsilon"])
+
+
 def test_absent_and_rejected_sites_are_listed_with_reason_and_rounds():
     table = not_used(site_rounds(ROUNDS))
     assert table.to_dict("records") == [

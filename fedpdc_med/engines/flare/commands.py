@@ -132,9 +132,9 @@ def start(kit: Annotated[Path, typer.Argument(help="The kit of the coordinator o
 
     Example: FEDPDC_HOME=/srv/fedpdc/data fedpdc federation start /srv/fedpdc/harbor-general
     """
-    from fedpdc_med.engines.flare.kits import start as become
+    from fedpdc_med.engines.flare.parties import run_kit
 
-    become(kit)
+    run_kit(kit)
 
 
 @app.command()

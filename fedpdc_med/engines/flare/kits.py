@@ -78,11 +78,3 @@ def settle(folder: Path) -> None:
 def start_environment(data: Path | None = None) -> dict[str, str]:
     """Job processes inherit where the films and runs lie; a relative folder would be another one in the kit."""
     return {**os.environ, "FEDPDC_HOME": str((data or home()).resolve()), "MALLOC_ARENA_MAX": "4"}
-
-
-def start(folder: Path) -> None:
-    """Become the kit's process, in the foreground, as systemd wants it."""
-    command, environment = start_command(folder), start_environment()
-    settle(folder)
-    os.chdir(folder)
-    os.execve(command[0], command, environment)

@@ -6,12 +6,15 @@ import secrets
 import signal
 import socket
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 import psutil
 
-from fedpdc_med.engines.flare.kits import settle, start_command, start_environment
+from fedpdc_med.engines.flare.kits import read_kit, settle, start_command, start_environment
 from fedpdc_med.errors import WorkFailed
+from fedpdc_med.home import home
 
 MARK = "FEDPDC_PARTIES"  # in the environment of every process: FLARE gives its job processes sessions of their own
 
@@ -29,20 +32,18 @@ class Parties:
     def __exit__(self, *_: object) -> None:
         self.end()
 
-    def start(self, kit: Path, data: Path, **extra: str) -> None:
-        """One kit with its own data folder; what it prints goes to console.txt in the kit."""
+    def start(self, kit: Path, data: Path, console: IO[bytes] | None = None, **extra: str) -> None:
+        """One kit with its own data folder; what it prints goes to `console`, or to where this process prints."""
         settle(kit)
-        environment = {**start_environment(data), MARK: self.mark, "OMP_NUM_THREADS": "1", **extra}
-        with (kit / "console.txt").open("ab") as console:
-            self.running[kit.name] = subprocess.Popen(
-                start_command(kit),
-                cwd=kit,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=console,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,  # Ctrl-C is this process's to answer
-            )
+        self.running[kit.name] = subprocess.Popen(
+            start_command(kit),
+            cwd=kit,
+            env={**start_environment(data), MARK: self.mark, **extra},
+            stdin=subprocess.DEVNULL,
+            stdout=console,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # Ctrl-C is this process's to answer
+        )
 
     def check(self) -> None:
         for name, process in self.running.items():
@@ -62,6 +63,30 @@ class Parties:
         for process in self.running.values():
             process.wait()
         self.running.clear()
+
+
+def run_kit(kit: Path) -> None:
+    """A kit's process in the foreground; Ctrl-C or SIGTERM ends it with its job processes."""
+    with ended_by_signals(), Parties() as parties:
+        parties.start(kit, home())
+        (process,) = parties.running.values()
+        code = process.wait()
+    raise WorkFailed(f"the process of {read_kit(kit).name} ended by itself (code {code}); its last lines say why")
+
+
+@contextlib.contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """SIGTERM unwinds like Ctrl-C, and Ctrl-C does so even where the shell had told us to ignore it."""
+    before = {one: signal.signal(one, _interrupt) for one in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 def marked(mark: str) -> list[psutil.Process]:

@@ -2,7 +2,6 @@
 
 import contextlib
 import shutil
-import signal
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -14,7 +13,7 @@ import pandas as pd
 from fedpdc_med.algorithms import Method
 from fedpdc_med.engines.flare.coordination import plan_of, start_run
 from fedpdc_med.engines.flare.job import Pace, run_jobs
-from fedpdc_med.engines.flare.parties import Parties, free_port, listens
+from fedpdc_med.engines.flare.parties import Parties, ended_by_signals, free_port, listens
 from fedpdc_med.engines.flare.project import COORDINATOR_KIT, Administrator, HospitalParty, Project
 from fedpdc_med.engines.flare.provision import provision
 from fedpdc_med.errors import UserError
@@ -83,7 +82,9 @@ class Trial:
             self.start_one(parties, site.name)
 
     def start_one(self, parties: Parties, party: str, **environment: str) -> None:
-        parties.start(self.kits / party, self.data(party), **environment)
+        """One thread each, like the local engine's workers: the same bits, and no fight over the cores."""
+        with (self.kits / party / "console.txt").open("ab") as console:
+            parties.start(self.kits / party, self.data(party), console, OMP_NUM_THREADS="1", **environment)
 
     def begin(self, out: Path, settings: Settings, method: Method, overwrite: bool) -> Run:
         """A new run in the folder `out`, where the coordinator finds it among its runs."""
@@ -104,16 +105,8 @@ class Trial:
 @contextlib.contextmanager
 def scratch() -> Iterator[Path]:
     """A folder that goes away, also when this process is asked to end."""
-
-    def end(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        with tempfile.TemporaryDirectory(prefix="fedpdc-try-") as folder:
-            yield Path(folder)
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    with ended_by_signals(), tempfile.TemporaryDirectory(prefix="fedpdc-try-") as folder:
+        yield Path(folder)
 
 
 def draw_skew(run: Run) -> None:

@@ -46,10 +46,15 @@ def weights(view: RunView, table: pd.DataFrame, titles: dict[str, str]) -> None:
     )
     look.chart(weights_figure(shares, view.method, titles), "weights", "Mean weight of each site beside FedAvg's")
     look.table(as_text(shares, titles))
+    if shares["epsilon"].notna().any():
+        st.caption(
+            "epsilon: what the updates of a site that adds noise to them can give away about its films, all rounds "
+            "together. 1 is little; above 10 it promises next to nothing."
+        )
 
 
 def as_text(shares: pd.DataFrame, titles: dict[str, str]) -> pd.DataFrame:
-    return pd.DataFrame(
+    table = pd.DataFrame(
         {
             "site": shares["site"].map(titles),
             "films": [f"{films:,.0f}" if films == films else "none sent" for films in shares["films"]],
@@ -60,6 +65,9 @@ def as_text(shares: pd.DataFrame, titles: dict[str, str]) -> pd.DataFrame:
             "times FedAvg's": [f"{ratio:.1f}" if ratio == ratio else "" for ratio in shares["ratio"]],
         }
     )
+    if shares["epsilon"].notna().any():
+        table["epsilon"] = [f"{epsilon:.3g}" if epsilon == epsilon else "no noise" for epsilon in shares["epsilon"]]
+    return table
 
 
 def curves(table: pd.DataFrame, titles: dict[str, str]) -> None:

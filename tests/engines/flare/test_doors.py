@@ -60,8 +60,9 @@ def test_a_kit_of_another_authority_and_one_with_anothers_name_do_not_get_in(fed
     text = (renamed / "kit.toml").read_text()
     (renamed / "kit.toml").write_text(text.replace('"south"', '"north"'))
     with Parties() as intruders:
-        intruders.start(foreign_kits / "west", tmp_path / "data")
-        intruders.start(renamed, tmp_path / "data")
+        for kit in (foreign_kits / "west", renamed):
+            with (kit / "console.txt").open("ab") as console:
+                intruders.start(kit, tmp_path / "data", console)
         until = time.monotonic() + 25
         while time.monotonic() < until:
             with session(federation.trial.admin_kit) as opened:
