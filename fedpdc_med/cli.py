@@ -14,10 +14,9 @@ from fedpdc_med.engines.flare import commands as federation
 from fedpdc_med.errors import UserError, WorkFailed
 from fedpdc_med.experiments import commands as benchmark
 from fedpdc_med.imaging import commands as imaging
+from fedpdc_med.interrupt import INTERRUPTED, STOPPED, ends_at_once
 from fedpdc_med.review import commands as reviewing
 from fedpdc_med.simulation import commands as simulation
-
-INTERRUPTED = 130  # what shells expect after Ctrl-C
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -66,10 +65,12 @@ def resume(
         raise UserError(f"{run} is a run across hospitals; continue it with: fedpdc federation run")
     workers = workers or benchmark.cores()
     if opened.config["kind"] == "simulation":
-        resume_simulation(opened, workers)
+        with ends_at_once():
+            resume_simulation(opened, workers)
         simulation.print_result({opened.config["method"]["name"]: opened}, opened.config["method"]["name"])
     else:
-        resume_benchmark(opened, data, workers)
+        with ends_at_once():
+            resume_benchmark(opened, data, workers)
         benchmark.show.results(results.table([results.result_of(opened)]))
 
 
@@ -90,7 +91,7 @@ def main() -> None:
         error.show()
         sys.exit(error.exit_code)
     if code == INTERRUPTED:
-        error_console.print("stopped; what is finished is kept. Continue a run with: fedpdc resume RUN")
+        error_console.print(STOPPED)
         sys.stderr.flush()
         os._exit(INTERRUPTED)  # without waiting for threads that the interrupt may have caught in the middle
     sys.exit(code if isinstance(code, int) else 0)

@@ -206,13 +206,8 @@ def test_ctrl_c_leaves_a_run_that_resume_continues(tmp_path):
     deadline = time.monotonic() + 120
     while not Run(tmp_path / "run").rounds() and time.monotonic() < deadline:
         time.sleep(0.1)
-    for _ in range(3):  # Python drops an interrupt that falls into a callback; a person would press again
-        os.killpg(process.pid, signal.SIGINT)  # a terminal sends Ctrl-C to the whole group, workers included
-        try:
-            _, said = process.communicate(timeout=30)
-            break
-        except subprocess.TimeoutExpired:
-            continue
+    os.killpg(process.pid, signal.SIGINT)  # a terminal sends Ctrl-C to the whole group, workers included
+    _, said = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "fedpdc resume" in said and "Traceback" not in said
     assert Run(tmp_path / "run").progress().round >= 1

@@ -16,6 +16,7 @@ from rich.table import Table
 from fedpdc_med.errors import UserError
 from fedpdc_med.experiments import show
 from fedpdc_med.home import home
+from fedpdc_med.interrupt import ends_at_once
 
 if TYPE_CHECKING:
     from fedpdc_med.algorithms import Method
@@ -107,12 +108,13 @@ def run_experiment(
     resolved = catalogue.make_experiment(experiment, preset, method, seed=seed, **overrides)
     made = make_method(method, **chosen)
     folder = out or home() / "runs" / results.run_name(resolved, made)
-    if resume and (folder / "config.toml").exists():
-        check_same(folder, resolved, made)
-        run = benchmark.Run.open(folder)
-        benchmark.resume(run, data, workers or cores())
-    else:
-        run = benchmark.start(resolved, made, data, download, folder, overwrite, workers or cores())
+    with ends_at_once():
+        if resume and (folder / "config.toml").exists():
+            check_same(folder, resolved, made)
+            run = benchmark.Run.open(folder)
+            benchmark.resume(run, data, workers or cores())
+        else:
+            run = benchmark.start(resolved, made, data, download, folder, overwrite, workers or cores())
     show.results(results.table([results.result_of(run)]))
     console.print(f"Run directory: {folder}")
 

@@ -13,6 +13,7 @@ from fedpdc_med import RESEARCH_USE_ONLY
 from fedpdc_med.errors import UserError, WorkFailed
 from fedpdc_med.experiments.commands import METHOD_HELP, Workers, cores
 from fedpdc_med.home import home
+from fedpdc_med.interrupt import ends_at_once
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -93,14 +94,15 @@ def simulate(
     collected = collect(hospitals, reference, seed, workers)
     runs = {}
     for name, folder in folders.items():
-        if resume and (folder / "config.toml").exists():
-            runs[name] = Run.open(folder)
-            check_same(runs[name], fixed, made[name])
-            simulation.resume(runs[name], workers)
-        else:
-            runs[name] = simulation.start(
-                fixed, made[name], sites, hospitals, collected, reference, folder, overwrite, workers
-            )
+        with ends_at_once():
+            if resume and (folder / "config.toml").exists():
+                runs[name] = Run.open(folder)
+                check_same(runs[name], fixed, made[name])
+                simulation.resume(runs[name], workers)
+            else:
+                runs[name] = simulation.start(
+                    fixed, made[name], sites, hospitals, collected, reference, folder, overwrite, workers
+                )
     print_result(runs, method)
 
 

@@ -13,7 +13,7 @@ from rich.markup import escape
 
 from fedpdc_med.errors import UserError, WorkFailed
 from fedpdc_med.experiments.commands import METHOD_HELP, Workers, cores
-from fedpdc_med.simulation.commands import checked_norm, checked_share, parse, print_result, table
+from fedpdc_med.simulation.commands import checked_norm, checked_privacy, checked_share, parse, print_result, table
 
 if TYPE_CHECKING:
     from fedpdc_med.runs import Run
@@ -76,6 +76,10 @@ def try_out(
     rounds_a_job: RoundsAJob = 5,
     deadline: Deadline = 600.0,
     enough: Enough = None,
+    clip: Annotated[
+        float | None, typer.Option(help="Differential privacy at every site: clip updates to this length.")
+    ] = None,
+    noise: Annotated[float | None, typer.Option(help="And add noise of this spread, in clips.")] = None,
     workers: Workers = None,
     out: Annotated[Path | None, typer.Option(help="Run directory.")] = None,
     overwrite: Overwrite = False,
@@ -95,6 +99,8 @@ def try_out(
     made = make_method(method, **parse(settings or [], method))
     fixed = Settings(rounds=rounds, tau=checked_share(tau), model=model, norm=checked_norm(norm), seed=seed)
     hospitals = trial_sites(sites)
+    if privacy := checked_privacy(clip, noise):
+        hospitals = [site.model_copy(update={"privacy": privacy}) for site in hospitals]
     folder = out or home() / "runs" / f"federation-{method}-seed{seed}"
     collected = collect(hospitals, None, seed, workers or cores())
     pace = Pace(rounds_a_job, deadline, enough, least=len(hospitals), patience=300)

@@ -128,7 +128,8 @@ class FlareEngine:
         self.training_seconds[letter.site] = answer.numbers.get("seconds", 0.0)
         file = answer_file(answers, assignment)
         file.write_bytes(answer.state)
-        return Update(letter.site, file, int(answer.numbers["films"]), answer.numbers["loss"])
+        numbers = answer.numbers
+        return Update(letter.site, file, int(numbers["films"]), numbers["loss"], numbers.get("epsilon"))
 
     def predict(self, model: Path, films: str) -> Callable[[], np.ndarray]:
         return self.bench.predict(model, films)

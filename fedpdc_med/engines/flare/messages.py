@@ -84,8 +84,8 @@ def read_numbers(numbers: object, classes: tuple[str, ...]) -> dict[str, float]:
             raise BadMessage(f"its {name} is not a number")
         if name.startswith("films") and (not isinstance(value, int) or not 0 <= value < 10**9):
             raise BadMessage(f"its {name} is not a count")
-        if name == "seconds" and not (math.isfinite(value) and value >= 0):
-            raise BadMessage("its seconds are not a time")
+        if name in ("seconds", "epsilon") and not (math.isfinite(value) and value >= 0):
+            raise BadMessage(f"its {name} cannot be {value}")
     if numbers["films"] == 0:
         raise BadMessage("it trained on no film")
     return dict(numbers)

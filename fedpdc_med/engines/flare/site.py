@@ -20,7 +20,7 @@ from fedpdc_med.home import home, site_store
 from fedpdc_med.imaging.hospital import HospitalSite, load_site
 from fedpdc_med.imaging.store import FilmStore, read_store
 from fedpdc_med.runs import replace_model
-from fedpdc_med.simulation.build import PREPARATION, films_of, rows_of
+from fedpdc_med.simulation.build import PREPARATION, films_of, privacy_of, rows_of
 
 
 def load_hospital(kit: Path, name: str) -> tuple[HospitalSite, FilmStore]:
@@ -62,7 +62,7 @@ class Hospital:
     def _federation(self) -> Federation:
         """This site's part of the federation: its own films, and no reference but what it is sent."""
         none = Films.of(np.zeros((0, 1, self.plan.size, self.plan.size), np.uint8), np.zeros(0))
-        mine = SiteFilms(0, None, len(self.films), self.site.settings, PREPARATION)
+        mine = SiteFilms(0, None, len(self.films), self.site.settings, PREPARATION, *privacy_of(self.site))
         return Federation(
             method=self.plan.make_method(),
             model=self.plan.spec(),
@@ -99,9 +99,11 @@ class Hospital:
         answer.replace(self._model_of(t))
         self._forget_but(t, own_round)
         numbers = {"films": update.films, "loss": update.loss, **self._counts()}
+        trained = unpacked(self._model_of(t).read_bytes())
+        if update.epsilon is not None:
+            numbers["epsilon"] = update.epsilon
         numbers["seconds"] = round(time.perf_counter() - started, 3)
-        state = unpacked(self._model_of(t).read_bytes())
-        return {"site": self.site.name, "round": t, "state": packed(state), "numbers": numbers}
+        return {"site": self.site.name, "round": t, "state": packed(trained), "numbers": numbers}
 
     def _keep_correction(self, films: Films) -> None:
         shape, labels = films.images.shape, films.labels

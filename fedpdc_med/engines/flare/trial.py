@@ -29,7 +29,9 @@ MODULE = '''"""A hospital of a federation on one machine."""
 
 from fedpdc_med.imaging.hospital import HospitalSite, LocalSettings
 
-SITE = HospitalSite(name={name!r}, title={title!r}, films={name!r}, settings=LocalSettings(**{settings!r}))
+SITE = HospitalSite(
+    name={name!r}, title={title!r}, films={name!r}, settings=LocalSettings(**{settings!r}), privacy={privacy!r}
+)
 '''
 
 
@@ -69,7 +71,8 @@ class Trial:
     def _settle(self, site: HospitalSite) -> None:
         """What a hospital does itself: its film store in its data folder, its module in its kit."""
         shutil.copytree(self.collected.stores[site.name].folder, self.data(site.name) / "sites" / site.name)
-        text = MODULE.format(name=site.name, title=site.title, settings=site.settings.model_dump())
+        hidden = site.privacy.model_dump() if site.privacy else None
+        text = MODULE.format(name=site.name, title=site.title, settings=site.settings.model_dump(), privacy=hidden)
         (self.kits / site.name / "local" / "hospital.py").write_text(text)
 
     def start(self, parties: Parties) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,8 @@ from fedpdc_med.algorithms import make_method
 from fedpdc_med.engines.flare.job import Pace, connected, session
 from fedpdc_med.engines.flare.parties import Parties
 from fedpdc_med.engines.flare.trial import Trial
+from fedpdc_med.engines.local import DeviceEngine
+from fedpdc_med.federation.coordinator import Coordinator
 from fedpdc_med.federation.messages import LocalSettings
 from fedpdc_med.imaging.hospital import HospitalSite, Phantoms
 from fedpdc_med.imaging.labels import read_labels
@@ -21,8 +24,8 @@ from fedpdc_med.imaging.phantom import write_films
 from fedpdc_med.imaging.reference import build_reference
 from fedpdc_med.imaging.scanners import Scanner
 from fedpdc_med.runs import Run
-from fedpdc_med.simulation.films import Collected, store_of
-from fedpdc_med.simulation.simulate import Settings
+from fedpdc_med.simulation.films import Collected, finish, phantom_folder, read_recipe, store_of
+from fedpdc_med.simulation.simulate import Settings, make
 
 HERE = Path(__file__).parent
 CLASSES = ("normal", "pneumonia", "covid-19")
@@ -49,7 +52,11 @@ def collected(tmp_path_factory):
         how = {"labels": read_labels(table), "labels_file": table, "size": 48, "processes": 1}
         about = {"provenance": "phantom", "licence": "none", "version": "1", "per_class": None}
         reference = build_reference(place / "dicom", place / "reference", **about, **how)
-        return Collected({site.name: store_of(site, 0, 1) for site in made_sites()}, reference)
+        found = Collected({site.name: store_of(site, 0, 1) for site in made_sites()}, reference)
+        # As if the default recipe had made it: commands with this data folder draw no phantoms of their own.
+        shutil.copytree(place / "reference", phantom_folder(0, "reference") / "store")
+        finish(phantom_folder(0, "reference"), Phantoms(**read_recipe()["phantoms"]))
+        return found
 
 
 def with_code(folder):
@@ -70,6 +77,16 @@ class Running:
     def run(self, run, heard=lambda run: None, **pace) -> Run:
         self.trial.run(run, Pace(**{"rounds_a_job": 5, "deadline": LONG, "least": 3, "patience": LONG} | pace), heard)
         return run
+
+    def undisturbed(self, out, method="fedavg", rounds=2, settings=None) -> Run:
+        """The same run on this machine's own engine, as `fedpdc simulate` does it."""
+        made = make_method(method, **(settings or {}))
+        federation = make(Settings(rounds=rounds, model="cnn"), made, self.trial.sites, self.trial.collected)
+        coordinator = Coordinator(federation, DeviceEngine(federation, "cpu"), Run.create(out, {"kind": "test"}))
+        for _ in range(rounds):
+            coordinator.run_round()
+        coordinator.run.finish(coordinator.predictions(), model=True)
+        return coordinator.run
 
     def order(self, orders):
         """What the hospital `west` does wrong, by round."""

@@ -11,6 +11,7 @@ from fedpdc_med.engines.flare.engine import FlareEngine, Letter
 from fedpdc_med.engines.flare.site import Hospital
 from fedpdc_med.errors import UserError
 from fedpdc_med.federation.coordinator import Coordinator
+from fedpdc_med.federation.privacy import Privacy
 from fedpdc_med.imaging.hospital import HospitalSite
 from fedpdc_med.simulation.simulate import Settings
 
@@ -113,3 +114,14 @@ def test_a_hospital_keeps_its_own_models_of_two_rounds(started, tmp_path):
 def test_methods_that_share_no_model_are_refused(started, method):
     with pytest.raises(UserError, match="fedpdc simulate"):
         started(method)
+
+
+def test_a_site_that_hides_its_updates_says_what_they_give_away(started):
+    coordinator, _, post = started()
+    privacy = Privacy(clip=1.0, noise=2.0)
+    north = post.hospitals["north"]
+    post.hospitals["north"] = Hospital(north.plan, north.site.model_copy(update={"privacy": privacy}), north.store)
+    first, second = coordinator.run_round(), coordinator.run_round()
+    assert first["sites"]["north"]["epsilon"] == privacy.epsilon(1)
+    assert second["sites"]["north"]["epsilon"] == privacy.epsilon(2)
+    assert "epsilon" not in second["sites"]["south"]

@@ -2,9 +2,6 @@
 
 import pytest
 
-from fedpdc_med.algorithms import make_method
-from fedpdc_med.simulation import simulate
-
 
 @pytest.fixture(autouse=True)
 def well_behaved_again(federation):
@@ -48,7 +45,7 @@ def test_a_hospital_that_dies_in_mid_round_is_left_out_and_takes_part_in_the_nex
     assert seconds[1] >= 30 and seconds[2] < 30  # waited for once, not again
 
 
-def test_a_coordinator_that_dies_goes_on_from_its_checkpoint_to_the_same_bits(federation, collected, tmp_path):
+def test_a_coordinator_that_dies_goes_on_from_its_checkpoint_to_the_same_bits(federation, tmp_path):
     federation.order({3: "slow"})
     died_after = []
 
@@ -63,8 +60,5 @@ def test_a_coordinator_that_dies_goes_on_from_its_checkpoint_to_the_same_bits(fe
     assert died_after == [2]
     assert [record["round"] for record in run.rounds()] == [1, 2, 3, 4]
     assert [status for status, _ in west(run)] == ["ok"] * 4
-    fixed = simulate.Settings(rounds=4, model="cnn")
-    undisturbed = simulate.start(
-        fixed, make_method("moon"), None, federation.trial.sites, collected, None, tmp_path / "t", False, 2
-    )
+    undisturbed = federation.undisturbed(tmp_path / "undisturbed", "moon", 4)
     assert run.model_file.read_bytes() == undisturbed.model_file.read_bytes()
