@@ -37,7 +37,7 @@ class Privacy(BaseModel):
 
         accountant = RDPAccountant()
         accountant.history = [(self.noise / 2, 1.0, releases)]
-        return float(accountant.get_epsilon(self.delta))
+        return float(accountant.get_epsilon(self.delta, alphas=(1 + np.logspace(-5, 3, 200)).tolist()))
 
 
 def private(state: State, received: State, privacy: Privacy, rng: np.random.Generator) -> State:

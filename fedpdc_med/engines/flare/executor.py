@@ -11,6 +11,7 @@ from nvflare.apis.signal import Signal
 
 from fedpdc_med.engines.flare.messages import TRAIN
 from fedpdc_med.engines.flare.plan import Plan
+from fedpdc_med.engines.flare.policy import PLAN
 from fedpdc_med.engines.flare.site import Hospital, load_hospital
 
 
@@ -28,6 +29,7 @@ class SiteTrainer(Executor):
         if self.hospital is None:
             kit = Path(fl_ctx.get_engine().get_workspace().get_root_dir())
             self.hospital = Hospital(self.plan, *load_hospital(kit, fl_ctx.get_identity_name()))
+        fl_ctx.set_prop(PLAN, self.plan, private=True, sticky=False)  # for the site's own policy
         content = {name: value for name, value in shareable.items() if name != ReservedHeaderKey.HEADERS}
         reply = Shareable()
         reply.update(self.hospital.train(content))

@@ -1,31 +1,57 @@
 """What may leave a hospital: FLARE applies this filter at the site to every result of every job."""
 
+from functools import cache
+
 from nvflare.apis.dxo_filter import Filter
+from nvflare.apis.fl_constant import ReturnCode
 from nvflare.apis.fl_context import FLContext
-from nvflare.apis.shareable import ReservedHeaderKey, Shareable
+from nvflare.apis.shareable import ReservedHeaderKey, Shareable, make_reply
 
-from fedpdc_med.engines.flare.messages import BadMessage, read_answer
+from fedpdc_med.engines.flare.messages import BadMessage, largest, packed, read_answer, unpacked
+from fedpdc_med.engines.flare.plan import Plan
+from fedpdc_med.federation.aggregation import problem_with
+from fedpdc_med.federation.messages import State
 
-MOST_BYTES = 4 << 30
+PLAN = "fedpdc_plan"  # where the trainer leaves the run's plan, for this process only
 
 
 class OnlyModelAndNumbers(Filter):
-    """Passes a model state and the named numbers, copied into a new message; anything else stays at the site."""
+    """Passes a state of this run's model and the named numbers, packed anew; anything else stays at the site."""
 
-    def __init__(self, classes: list[str], most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, classes: list[str]) -> None:
         super().__init__()
-        self.classes, self.most_bytes = tuple(classes), most_bytes
+        self.classes = tuple(classes)
 
     def process(self, shareable: Shareable, fl_ctx: FLContext) -> Shareable:
         """An exception here makes FLARE answer with an error code in place of the result."""
         content = {name: value for name, value in shareable.items() if name != ReservedHeaderKey.HEADERS}
         if not content:
-            return Shareable()
+            return make_reply(ReturnCode.EXECUTION_EXCEPTION)
         try:
-            answer = read_answer(content, self.classes, self.most_bytes)
+            return self._passed(content, fl_ctx.get_prop(PLAN))
         except BadMessage as problem:
             self.log_error(fl_ctx, f"refused to send a result: {problem}")
             raise
+
+    def _passed(self, content: dict[str, object], plan: object) -> Shareable:
+        if not isinstance(plan, Plan):
+            raise BadMessage("it is not the trainer's")
+        expected = model_of(plan)
+        answer = read_answer(content, self.classes, largest(expected))
+        state = unpacked(answer.state)
+        problem = problem_with(state, expected)
+        if problem:
+            raise BadMessage(problem)
         clean = Shareable()
-        clean.update(site=answer.site, round=answer.round, state=answer.state, numbers=answer.numbers)
+        clean.update(site=answer.site, round=answer.round, state=packed(state), numbers=answer.numbers)
         return clean
+
+
+@cache
+def _expected(plan: str) -> State:
+    return Plan.model_validate_json(plan).spec().build(seed=0).state_dict()
+
+
+def model_of(plan: Plan) -> State:
+    """Names, shapes and types of the run's model."""
+    return _expected(plan.model_dump_json())

@@ -63,7 +63,7 @@ def test_a_kit_of_another_authority_and_one_with_anothers_name_do_not_get_in(fed
         for kit in (foreign_kits / "west", renamed):
             with (kit / "console.txt").open("ab") as console:
                 intruders.start(kit, tmp_path / "data", console)
-        until = time.monotonic() + 25
+        until = time.monotonic() + 18
         while time.monotonic() < until:
             with session(federation.trial.admin_kit) as opened:
                 assert connected(opened) == ["north", "south", "west"]

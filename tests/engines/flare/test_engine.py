@@ -2,6 +2,7 @@
 
 import math
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -108,6 +109,19 @@ def test_a_hospital_keeps_its_own_models_of_two_rounds(started, tmp_path):
     (folder,) = (tmp_path / "federation" / "north").iterdir()
     assert {file.name for file in folder.glob("round*")} == {"round2.safetensors", "round3.safetensors"}
     assert [message["own_round"] for t, site, message in post.sent if site == "north"] == [0, 1, 2]
+
+
+def test_a_new_hospital_joins_at_the_next_job_from_the_last_checkpoint(started):
+    coordinator, engine, post = started()
+    everyone = coordinator.federation
+    first = replace(everyone, sites={name: everyone.sites[name] for name in ("north", "south")})
+    one_job = Coordinator(first, FlareEngine(first, post, deadline=60, enough=None, device="cpu"), coordinator.run)
+    assert set(one_job.run_round()["sites"]) == {"north", "south"}
+    next_job = Coordinator(everyone, engine, coordinator.run)
+    record = next_job.run_round()
+    assert (record["round"], statuses(record)["west"]) == (2, "ok")
+    (assigned,) = [message for _, site, message in post.sent if site == "west"]
+    assert assigned["score"] == 1.0  # it took no part in the round before
 
 
 @pytest.mark.parametrize("method", ["solo", "pooled", "reference-only"])

@@ -35,14 +35,14 @@ def test_a_hospital_that_dies_in_mid_round_is_left_out_and_takes_part_in_the_nex
             federation.order({})
             federation.start("west")
 
-    run = federation.run(federation.begin(tmp_path / "death", rounds=5), heard, rounds_a_job=3, deadline=30)
+    run = federation.run(federation.begin(tmp_path / "death", rounds=5), heard, rounds_a_job=3, deadline=20)
     assert died_after == [1]
     assert [status for status, _ in west(run)] == ["ok", "failed", "failed", "ok", "ok"]
     reasons = [reason for _, reason in west(run)]
-    assert "no answer within 30 s" in reasons[1]
+    assert "no answer within 20 s" in reasons[1]
     assert "still away" in reasons[2]
     seconds = [record["seconds"] for record in run.rounds()]
-    assert seconds[1] >= 30 and seconds[2] < 30  # waited for once, not again
+    assert seconds[1] >= 20 and seconds[2] < 20  # waited for once, not again
 
 
 def test_a_coordinator_that_dies_goes_on_from_its_checkpoint_to_the_same_bits(federation, tmp_path):

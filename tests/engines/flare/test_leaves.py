@@ -2,14 +2,21 @@
 
 import numpy as np
 import pytest
+import torch
 from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import Shareable
+from safetensors.torch import save
 
-from fedpdc_med.engines.flare.messages import BadMessage
+from fedpdc_med.engines.flare.messages import BadMessage, packed
+from fedpdc_med.engines.flare.plan import Plan
 from fedpdc_med.engines.flare.policy import OnlyModelAndNumbers
 
 NUMBERS = {"films": 12, "loss": 0.7, "films:normal": 12, "seconds": 1.5}
-GOOD = {"site": "north", "round": 1, "state": b"tensors", "numbers": NUMBERS}
+PLAN = Plan(
+    run="0123456789abcdef", method={"name": "fedavg"}, model="cnn", norm="batch", size=16, classes=("a", "b"), seed=0
+)
+STATE = PLAN.spec().build(seed=1).state_dict()
+GOOD = {"site": "north", "round": 1, "state": packed(STATE), "numbers": NUMBERS}
 
 
 def test_no_film_patient_file_name_or_path_leaves(federation, collected, tmp_path):
@@ -29,15 +36,17 @@ def test_no_film_patient_file_name_or_path_leaves(federation, collected, tmp_pat
         assert word.encode() not in sent, word
 
 
-def leave(content):
-    shareable = Shareable()
+def passed(content, plan=PLAN, **headers):
+    shareable, context = Shareable(), FLContext()
     shareable.update(content)
-    passed = OnlyModelAndNumbers(["normal", "pneumonia"]).process(shareable, FLContext())
-    return {name: value for name, value in passed.items() if not name.startswith("__")}
+    for name, value in headers.items():
+        shareable.set_header(name, value)
+    context.set_prop("fedpdc_plan", plan, private=True, sticky=False)
+    return OnlyModelAndNumbers(["normal", "pneumonia"]).process(shareable, context)
 
 
 def test_the_policy_passes_a_model_and_the_named_numbers():
-    assert leave(GOOD) == GOOD
+    assert {name: value for name, value in passed(GOOD).items() if not name.startswith("__")} == GOOD
 
 
 @pytest.mark.parametrize(
@@ -50,18 +59,26 @@ def test_the_policy_passes_a_model_and_the_named_numbers():
         {"numbers": {**NUMBERS, "films": True}},
         {"numbers": [0.7]},
         {"state": {"weights": [1.0]}},
+        {"state": b"pixels"},
+        {"state": packed({**STATE, "film": torch.zeros(4)})},
+        {"state": packed({**STATE, "classify.bias": torch.zeros(7)})},
+        {"state": packed({**STATE, "classify.bias": torch.full((2,), float("nan"))})},
         {"round": "today"},
     ],
-    ids=str,
 )
 def test_the_policy_refuses_anything_else(change):
     with pytest.raises(BadMessage):
-        leave({**GOOD, **change})
+        passed({**GOOD, **change})
 
 
-def test_headers_that_a_job_would_smuggle_out_are_left_behind():
-    shareable = Shareable()
-    shareable.update(GOOD)
-    shareable.set_header("note", "patient 17")
-    passed = OnlyModelAndNumbers(["normal"]).process(shareable, FLContext())
-    assert passed.get_header("note") is None
+def test_a_result_that_is_not_the_trainers_stays():
+    with pytest.raises(BadMessage):
+        passed(GOOD, plan=None)
+
+
+def test_headers_and_notes_in_the_models_file_are_left_behind():
+    noted = save(STATE, metadata={"note": "patient 17"})
+    left = passed({**GOOD, "state": noted}, note="patient 17")
+    assert b"patient 17" in noted and b"patient 17" not in left["state"]
+    assert left.get_header("note") is None
+    assert passed({}, note="patient 17").get_header("note") is None
