@@ -106,9 +106,10 @@ def films(view: RunView, choice: Choice) -> pd.DataFrame:
 
 def unfinished(view: RunView) -> str:
     of = f" of {view.planned_rounds}" if view.planned_rounds else ""
+    again = "fedpdc federation run" if "federation" in view.config else f"fedpdc resume {view.name}"
     return (
         f"In progress: {len(view.rounds)}{of} rounds so far, and no predictions to count yet. If it was interrupted, "
-        f"continue it with: fedpdc resume {view.name}"
+        f"continue it with: {again}"
     )
 
 

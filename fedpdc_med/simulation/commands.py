@@ -263,7 +263,7 @@ def print_result(runs: "dict[str, Run]", main: str) -> None:
     folder = runs[main].folder
     console.print(f"Run directories: {', '.join(str(run.folder) for run in runs.values())}")
     console.print(f"Next, in your browser: fedpdc review {folder.parent}")
-    if "solo" not in runs:
+    if "solo" not in runs and "federation" not in runs[main].config:
         console.print("Beside each site alone and FedAvg: add --compare solo,fedavg")
     console.print(RESEARCH_USE_ONLY)
 

@@ -1,0 +1,59 @@
+"""`fedpdc federation status`, asked of a running federation."""
+
+import json
+import os
+import subprocess
+import sys
+
+from fedpdc_med.engines.flare.status import latest_run, status_of
+from fedpdc_med.runs import Run
+
+SITES = {
+    "north": {"status": "ok", "score": 0.5, "weight": 0.75},
+    "south": {"status": "rejected", "reason": "its loss is not finite"},
+    "east": {"status": "failed", "reason": "not connected when the job started"},
+}
+
+
+def written(folder, name, federation=True):
+    config = {"kind": "simulation", "simulation": {"rounds": 5}, "sites": {site: {} for site in [*SITES, "west"]}}
+    run = Run.create(folder / name, config | ({"federation": {"engine": "nvflare"}} if federation else {}))
+    run.rounds_file.write_text(json.dumps({"round": 2, "sites": SITES}) + "\n")
+    return run
+
+
+def test_a_runs_last_round_stands_beside_who_is_connected(tmp_path):
+    found = status_of(written(tmp_path, "chest"), ["north", "west"])
+    assert (found.round, found.rounds, found.finished) == (2, 5, False)
+    assert [(one.site, one.connected, one.status) for one in found.sites] == [
+        ("east", False, "failed"),
+        ("north", True, "ok"),
+        ("south", False, "rejected"),
+        ("west", True, ""),
+    ]
+
+
+def test_only_runs_of_a_federation_count_and_there_may_be_none(tmp_path):
+    written(tmp_path, "simulated", federation=False)
+    assert latest_run(tmp_path) is None
+    assert [one.site for one in status_of(None, ["north"]).sites] == ["north"]
+
+
+def test_the_command_shows_both(federation, tmp_path):
+    federation.wait_connected()
+    written(tmp_path / "runs", "chest")
+    shown = subprocess.run(
+        [sys.executable, "-m", "fedpdc_med.cli", "federation", "status", str(federation.trial.admin_kit)],
+        env={**os.environ, "FEDPDC_HOME": str(tmp_path), "COLUMNS": "120"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert shown.returncode == 0, shown.stderr
+    assert "chest: round 2 of 5" in shown.stdout
+    rows = {
+        line.split()[0]: line.split() for line in shown.stdout.splitlines() if line.split()[1:2] in (["yes"], ["no"])
+    }
+    assert rows["north"][1:5] == ["yes", "ok", "0.50", "0.75"]
+    assert rows["south"][1:3] == ["yes", "rejected"] and rows["east"][1:3] == ["no", "failed"]
+    assert rows["west"][1] == "yes"
