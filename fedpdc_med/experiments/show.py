@@ -32,7 +32,7 @@ def results(table: "pd.DataFrame", as_json: bool = False) -> None:
         shown.caption = f"Less than the paper: {'; '.join(less)}." if less else None
         columns = columns_for(rows)
         for column in columns:
-            shown.add_column(column, justify="left" if column == "method" else "right", no_wrap=column == "method")
+            shown.add_column(column, justify="left" if column == "method" else "right", no_wrap=column != "method")
         for row in rows.to_dict("records"):
             shown.add_row(*[columns[column](row) for column in columns])
         console.print(shown)

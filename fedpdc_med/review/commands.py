@@ -33,7 +33,7 @@ SETTINGS = {
 
 
 def review(
-    runs: Annotated[Path | None, typer.Argument(help="Folder of runs. Default: $FEDPDC_HOME/runs.")] = None,
+    runs: Annotated[Path | None, typer.Argument(help="Folder of runs, or one run. Default: $FEDPDC_HOME/runs.")] = None,
     port: Annotated[
         int | None, typer.Option(min=1024, max=65535, help="Default: 8501, or the next one that is free.")
     ] = None,
@@ -43,7 +43,7 @@ def review(
 
     Example: fedpdc review fedpdc-data/runs
     """
-    folder = checked_runs(runs or home() / "runs")
+    folder, chosen = checked_runs(runs or home() / "runs")
     flags = {**SETTINGS, "server.headless": str(no_browser).lower(), "server.showEmailPrompt": "false"}
     if port is not None:
         flags["server.port"] = str(port)
@@ -52,15 +52,17 @@ def review(
     console.print(RESEARCH_USE_ONLY)
     sys.stdout.flush()
     # This process becomes the app, so that Ctrl-C and a kill reach it.
-    os.execve(sys.executable, command, {**os.environ, "FEDPDC_RUNS": str(folder.resolve())})
+    where = {"FEDPDC_RUNS": str(folder.resolve()), "FEDPDC_RUN": chosen}
+    os.execve(sys.executable, command, {**os.environ, **where})
 
 
-def checked_runs(folder: Path) -> Path:
+def checked_runs(folder: Path) -> tuple[Path, str]:
+    """The folder of runs, and the run to show first if one is named."""
     if not folder.is_dir():
         raise UserError(f"{folder}: there is no such folder; make a run with: fedpdc simulate, or name another folder")
     if (folder / "config.toml").is_file():
-        raise UserError(f"{folder} is a run itself; name the folder it lies in: fedpdc review {folder.parent}")
-    return folder
+        return folder.resolve().parent, folder.resolve().name
+    return folder, ""
 
 
 def app_file() -> Path:

@@ -17,6 +17,7 @@ from fedpdc_med.home import home
 from fedpdc_med.review.described import problem_with_config, problem_with_round
 
 RUNS_FOLDER = "FEDPDC_RUNS"  # how `fedpdc review RUNS` tells the app where to look
+RUN = "FEDPDC_RUN"  # and which run to show first
 FILES = ("config.toml", "rounds.jsonl", "predictions.parquet", "model.safetensors")
 
 

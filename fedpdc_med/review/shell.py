@@ -1,6 +1,7 @@
 """The frame around every page: which run, which films, the research-use banner, and errors as sentences."""
 
 import logging
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -15,7 +16,7 @@ from fedpdc_med import RESEARCH_USE_ONLY
 from fedpdc_med.errors import UserError
 from fedpdc_med.evaluation.predictions import GLOBAL
 from fedpdc_med.review import look
-from fedpdc_med.review.library import Choice, Listed, RunView, list_runs, runs_folder, unfinished
+from fedpdc_med.review.library import RUN, Choice, Listed, RunView, list_runs, runs_folder, unfinished
 from fedpdc_med.review.remembered import opened
 
 log = logging.getLogger(__name__)
@@ -149,7 +150,7 @@ def choose_run(root: Path) -> tuple[str, list[Listed]]:
         )
     names = [listed.name for listed in listing]
     newest = max(listing, key=lambda listed: (listed.status != "no run", listed.changed)).name
-    wanted = st.query_params.get("run", newest)
+    wanted = st.query_params.get("run") or os.environ.get(RUN) or newest
     if st.session_state.get("run") not in names:
         st.session_state["run"] = wanted if wanted in names else newest
         if wanted not in names:

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from fedpdc_med.review.commands import checked_runs
+
 COMMAND = [sys.executable, "-m", "fedpdc_med.cli", "review"]
 
 
@@ -36,10 +38,10 @@ def test_without_runs_the_default_folder_is_named(tmp_path):
     assert code == 2 and "runs: there is no such folder" in text.replace("\n", "")
 
 
-def test_a_run_in_place_of_its_folder_is_pointed_out(tmp_path, write_run):
+def test_a_run_can_be_named_in_place_of_its_folder(tmp_path, write_run):
     folder = write_run(tmp_path / "runs" / "a")
-    code, text = run(folder)
-    assert code == 2 and "is a run itself" in text
+    assert checked_runs(folder) == (tmp_path / "runs", "a")
+    assert checked_runs(folder.parent) == (tmp_path / "runs", "")
 
 
 @pytest.fixture

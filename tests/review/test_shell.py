@@ -80,6 +80,14 @@ def test_a_link_to_a_run_opens_it_and_to_anything_else_does_not(tmp_path, write_
     assert "not in the runs folder" in page.text and "Run: b" in page.text
 
 
+def test_the_run_named_on_the_command_line_is_shown_first(tmp_path, write_run, draw, monkeypatch):
+    write_run(tmp_path / "older")
+    write_run(tmp_path / "newer")
+    assert "Run: newer" in draw(tmp_path, "overview").text
+    monkeypatch.setenv("FEDPDC_RUN", "older")
+    assert "Run: older" in draw(tmp_path, "overview").text
+
+
 def test_a_session_that_names_a_run_outside_falls_back_to_the_newest(tmp_path, write_run, draw):
     write_run(tmp_path / "runs" / "a")
     write_run(tmp_path / "secret")
