@@ -10,9 +10,10 @@ import pytest
         ("fedpdc", {"correction": "penalty"}),
         ("fedpdc", {"correction": "proximal"}),
         ("fedpdc", {"correction": "reference", "strength": 1}),
+        ("fedpdc", {"correction": "none"}),
         ("moon", {}),
     ],
-    ids=["fedavg", "fedpdc-penalty", "fedpdc-proximal", "fedpdc-reference", "moon"],
+    ids=["fedavg", "fedpdc-penalty", "fedpdc-proximal", "fedpdc-reference", "fedpdc-none", "moon"],
 )
 def test_federation_and_simulation_end_with_the_same_bits(federation, collected, tmp_path, method, settings):
     apart = federation.run(federation.begin(tmp_path / f"apart-{tmp_path.name}", method, 3, settings))
