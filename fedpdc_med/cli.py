@@ -17,6 +17,7 @@ from fedpdc_med.imaging import commands as imaging
 from fedpdc_med.interrupt import INTERRUPTED, STOPPED, ends_at_once
 from fedpdc_med.review import commands as reviewing
 from fedpdc_med.simulation import commands as simulation
+from fedpdc_med.simulation.show import print_result
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -67,7 +68,7 @@ def resume(
     if opened.config["kind"] == "simulation":
         with ends_at_once():
             resume_simulation(opened, workers)
-        simulation.print_result({opened.config["method"]["name"]: opened}, opened.config["method"]["name"])
+        print_result({opened.config["method"]["name"]: opened}, opened.config["method"]["name"])
     else:
         with ends_at_once():
             resume_benchmark(opened, data, workers)

@@ -85,25 +85,6 @@ def class_from_shape(shapes: np.ndarray, labels: np.ndarray, patients: np.ndarra
     )
 
 
-def shortcuts(
-    images: np.ndarray,
-    labels: np.ndarray,
-    sources: np.ndarray,
-    patients: np.ndarray,
-    shapes: np.ndarray | None = None,
-    seed: int = 0,
-) -> list[Finding]:
-    """Every check, worst verdict first; images uint8 (N, 1, H, W), `shapes` the original (height, width) if known."""
-    findings = [
-        source_by_label(sources, labels),
-        source_from_image(images, sources, labels, patients, seed),
-        class_from_border(images, labels, patients, seed),
-    ]
-    if shapes is not None:
-        findings.append(class_from_shape(shapes, labels, patients, seed))
-    return sorted(findings, key=lambda finding: ("alarm", "watch", "fine", "not estimable").index(finding.verdict))
-
-
 def thumbnails(images: np.ndarray, side: int = THUMBNAIL) -> np.ndarray:
     """Block means; the edge that does not fill a block is cut off."""
     height, width = images.shape[2] // side * side, images.shape[3] // side * side

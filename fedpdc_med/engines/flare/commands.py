@@ -13,7 +13,8 @@ from rich.markup import escape
 
 from fedpdc_med.errors import UserError, WorkFailed
 from fedpdc_med.experiments.commands import METHOD_HELP, Workers, cores
-from fedpdc_med.simulation.commands import checked_norm, checked_privacy, checked_share, parse, print_result, table
+from fedpdc_med.simulation.commands import checked_norm, checked_privacy, checked_share, parse
+from fedpdc_med.simulation.show import print_result, table
 
 if TYPE_CHECKING:
     from fedpdc_med.runs import Run

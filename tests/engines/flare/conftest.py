@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("nvflare", reason="NVIDIA FLARE (the extra `federation`) is not installed")
-
 from fedpdc_med.algorithms import make_method
 from fedpdc_med.engines.flare.job import Pace, connected, session
 from fedpdc_med.engines.flare.parties import Parties
