@@ -128,6 +128,7 @@ def table(
     keep: Annotated[
         Path | None, typer.Option(help="Also write one small JSON file a run, and the figures, into this folder.")
     ] = None,
+    markdown: Annotated[Path | None, typer.Option(help="Also write the tables to this file, as Markdown.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The same as JSON.")] = False,
 ) -> None:
     """Show finished runs beside the paper's numbers: mean and spread over seeds, rounds to reach FedAvg, cost.
@@ -148,7 +149,10 @@ def table(
         raise UserError(
             f"there is no finished benchmark run in {home() / 'runs'}; make one with: fedpdc benchmark run digits"
         )
-    show.results(results.table(found), as_json)
+    rows = results.table(found)
+    show.results(rows, as_json)
+    if markdown is not None:
+        markdown.write_text(show.markdown(rows))
     if keep is not None:
         results.keep(found, keep)
         pictures = figures.draw(found, keep)

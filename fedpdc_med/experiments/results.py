@@ -1,6 +1,7 @@
 """Finished benchmark runs as plain records, kept as JSON, and as rows beside the paper's numbers."""
 
 import json
+import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -150,7 +151,8 @@ def table(results: Sequence[dict[str, Any]]) -> pd.DataFrame:
     """One row an experiment, preset and method: mean and spread over seeds, the paper's numbers and the difference."""
     frame = pd.DataFrame(results)
     frame["changed"] = [as_text(one) for one in frame["changed"]]
-    frame["to_reach"] = [_rounds_to_reach_fedavg(row, frame) for _, row in frame.iterrows()]
+    frame["fedavg"] = _fedavg_of_the_same_seed(frame)
+    frame["to_reach"] = [_rounds_to_reach_fedavg(row) for _, row in frame.iterrows()]
     rows = []
     keys = [*SETTING, "less_than_paper", "method"]
     for values, group in frame.groupby(keys, sort=False):
@@ -159,12 +161,15 @@ def table(results: Sequence[dict[str, Any]]) -> pd.DataFrame:
         literal = row["method"] == name  # a variant of ours has no number in the paper
         paper = published(row["experiment"]).get(name) if literal else None
         mean, reached = group["accuracy"].mean(), group["to_reach"]
+        gains = (group["accuracy"] - group["fedavg"]).dropna()  # seed by seed: a seed's partition sways every method
         rows.append(
             {
                 **row,
                 "seeds": len(group),
                 "accuracy": mean,
                 "spread": group["accuracy"].std() if len(group) > 1 else None,
+                "over_fedavg": gains.mean() if len(gains) and name != "fedavg" else None,
+                "over_fedavg_spread": gains.std() if len(gains) > 1 and name != "fedavg" else None,
                 "worst_recall": group["worst_recall"].mean(),
                 "score": group["score"].mean(),
                 "rounds": int(group["rounds"].max()),
@@ -185,10 +190,14 @@ def as_text(changed: dict[str, Any]) -> str:
     return ", ".join(f"{key}={value}" for key, value in changed.items())
 
 
-def _rounds_to_reach_fedavg(row: pd.Series, frame: pd.DataFrame) -> float:
+def _fedavg_of_the_same_seed(frame: pd.DataFrame) -> pd.Series:
+    """For each run the accuracy that FedAvg ended with in the same setting and seed; NaN where it was not run."""
     keys = [*SETTING, "seed"]
-    same = (frame[keys] == row[keys]).all(axis=1) & (frame["method"] == "fedavg")
-    if not same.any() or row["method"] == "solo":
-        return float("nan")
-    wanted = frame.loc[same, "accuracy"].iloc[0]
-    return float(rounds_to_reach(row["accuracy_by_round"], wanted) or "nan")
+    fedavg = frame[frame["method"] == "fedavg"].drop_duplicates(keys).set_index(keys)["accuracy"]
+    return fedavg.reindex(pd.MultiIndex.from_frame(frame[keys])).set_axis(frame.index)
+
+
+def _rounds_to_reach_fedavg(row: pd.Series) -> float:
+    if row["method"] == "solo" or math.isnan(row["fedavg"]):
+        return math.nan
+    return float(rounds_to_reach(row["accuracy_by_round"], row["fedavg"]) or "nan")

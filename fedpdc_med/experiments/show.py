@@ -1,6 +1,7 @@
 """Results as tables on a terminal."""
 
 import json
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
@@ -12,8 +13,9 @@ if TYPE_CHECKING:
 
 console = Console()
 LEGEND = (
-    "worst: recall of the worst class, %; score: accuracy of the global model on the reference, last rounds, %; "
-    "reach: rounds to FedAvg's final accuracy (the paper's); MB: sent in a round; +-: against the paper."
+    "gain: over FedAvg, seed by seed; worst: recall of the worst class, %; score: accuracy of the global model on the "
+    "reference, last rounds, %; reach: rounds to FedAvg's final accuracy (the paper's); MB: sent in a round; "
+    "+-: against the paper."
 )
 
 
@@ -22,35 +24,51 @@ def results(table: "pd.DataFrame", as_json: bool = False) -> None:
     if as_json:
         print(json.dumps(json.loads(table.to_json(orient="records"))))
         return
-    setting = ["experiment", "preset", "changed"]
-    for (experiment, preset, changed), rows in table.groupby(setting, sort=False):
-        less = sorted(set(rows["less_than_paper"]) - {""})
-        title = f"{experiment}{f' with {changed}' if changed else ''}, preset {preset}: accuracy on the test images, %"
+    for title, less, columns, rows in settings_of(table):
         shown = Table(
             title=title, title_justify="left", caption_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=0
         )
-        shown.caption = f"Less than the paper: {'; '.join(less)}." if less else None
-        columns = columns_for(rows)
+        shown.caption = less
         for column in columns:
             shown.add_column(column, justify="left" if column == "method" else "right", no_wrap=column != "method")
-        for row in rows.to_dict("records"):
+        for row in rows:
             shown.add_row(*[columns[column](row) for column in columns])
         console.print(shown)
     console.print(LEGEND)
+
+
+def markdown(table: "pd.DataFrame") -> str:
+    """The same tables for a document."""
+    parts = []
+    for title, less, columns, rows in settings_of(table):
+        lines = [f"**{title}**", "", f"| {' | '.join(columns)} |", f"| --- |{' ---: |' * (len(columns) - 1)}"]
+        lines += [f"| {' | '.join(shown(row) for shown in columns.values())} |" for row in rows]
+        parts.append("\n".join([*lines, *(["", less] if less else [])]))
+    return "\n\n".join([*parts, LEGEND]) + "\n"
+
+
+def settings_of(table: "pd.DataFrame") -> Iterator[tuple[str, str | None, dict[str, Any], list[dict[Any, Any]]]]:
+    """For each experiment, preset and change in it: title, what it is less than the paper in, columns and rows."""
+    for (experiment, preset, changed), rows in table.groupby(["experiment", "preset", "changed"], sort=False):
+        less = sorted(set(rows["less_than_paper"]) - {""})
+        title = f"{experiment}{f' with {changed}' if changed else ''}, preset {preset}: accuracy on the test images, %"
+        caption = f"Less than the paper: {'; '.join(less)}." if less else None
+        yield title, caption, columns_for(rows), rows.to_dict("records")
 
 
 def columns_for(rows: "pd.DataFrame") -> dict[str, Any]:
     """What to print of a row, by column; the columns that every row leaves empty are left out."""
     columns = {
         "method": lambda row: row["method"],
-        "accuracy": lambda row: number(row["accuracy"]) + ("" if missing(row["spread"]) else f" ± {row['spread']:.1f}"),
+        "accuracy": lambda row: number(row["accuracy"]) + spread(row["spread"]),
         "seeds": lambda row: str(row["seeds"]),
+        "gain": lambda row: signed(row["over_fedavg"]) + spread(row["over_fedavg_spread"]),
         "worst": lambda row: number(row["worst_recall"]),
         "score": lambda row: number(row["score"]),
         "reach": rounds_to_reach,
         "MB": lambda row: number(row["bytes_per_round"] / 1e6) if row["bytes_per_round"] else "",
         "paper": lambda row: number(row["paper"]),
-        "+-": lambda row: "" if missing(row["difference"]) else f"{row['difference']:+.1f}",
+        "+-": lambda row: signed(row["difference"]),
     }
     return {name: shown for name, shown in columns.items() if any(shown(row) for row in rows.to_dict("records"))}
 
@@ -64,6 +82,14 @@ def rounds_to_reach(row: dict[str, Any]) -> str:
 
 def missing(value: float | None) -> bool:
     return value is None or value != value
+
+
+def signed(value: float | None) -> str:
+    return "" if missing(value) else f"{value:+.1f}"
+
+
+def spread(value: float | None) -> str:
+    return "" if missing(value) else f" ± {value:.1f}"
 
 
 def number(value: float | None, digits: int = 1) -> str:

@@ -9,6 +9,7 @@ from fedpdc_med.errors import UserError
 from fedpdc_med.experiments.experiment import make_experiment
 from fedpdc_med.experiments.figures import draw
 from fedpdc_med.experiments.results import collect, command_of, keep, rounds_to_reach, run_name, table
+from fedpdc_med.experiments.show import markdown
 
 
 def result(method="fedavg", seed=0, curve=(10.0, 20.0, 30.0), **more):
@@ -42,6 +43,31 @@ def test_the_table_has_mean_spread_and_the_difference_to_the_paper():
     assert (row["accuracy"], row["seeds"], row["paper"]) == (32.0, 2, 62.1)
     assert row["spread"] == pytest.approx(2 * 2**0.5)
     assert row["difference"] == pytest.approx(32.0 - 62.1)
+
+
+def test_the_gain_over_fedavg_is_counted_seed_by_seed():
+    rows = table(
+        [
+            result(seed=0, curve=(30.0,)),
+            result(seed=1, curve=(40.0,)),
+            result("moon", seed=0, curve=(33.0,)),  # + 3
+            result("moon", seed=1, curve=(41.0,)),  # + 1
+            result("moon", seed=2, curve=(90.0,)),  # no FedAvg with that seed
+        ]
+    )
+    moon, fedavg = row_of(rows, "moon"), row_of(rows, "fedavg")
+    assert moon["over_fedavg"] == pytest.approx(2.0)
+    assert moon["over_fedavg_spread"] == pytest.approx(2**0.5)
+    assert fedavg[["over_fedavg", "over_fedavg_spread"]].isna().all()
+
+
+def test_the_tables_as_markdown_have_a_row_a_method():
+    rows = table([result(curve=(30.0,)), result("moon", curve=(33.0,))])
+    lines = markdown(rows).splitlines()
+    assert lines[2].startswith("| method | accuracy | seeds | gain |")
+    assert lines[4].startswith("| moon | 33.0 | 1 | +3.0 |")
+    assert lines[5].startswith("| fedavg | 30.0 | 1 |  |")
+    assert "Less than the paper: 20 of 100 rounds." in lines
 
 
 def test_a_variant_of_ours_has_no_number_of_the_papers():
