@@ -28,7 +28,7 @@ $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@ $(VENV)/.installed
 
 demo: install
-	$(BIN)/fedpdc simulate --set correction=reference --compare solo,fedavg --rounds 15 --overwrite
+	$(BIN)/fedpdc simulate --compare solo,fedavg --rounds 15 --overwrite
 
 lint: install-dev
 	$(BIN)/ruff check .

@@ -8,7 +8,7 @@ import typer
 
 from fedpdc_med import RESEARCH_USE_ONLY
 from fedpdc_med.errors import UserError, WorkFailed
-from fedpdc_med.experiments.commands import METHOD_HELP, Workers, cores
+from fedpdc_med.experiments.commands import METHOD_HELP, RECOMMENDED, Workers, cores
 from fedpdc_med.home import home
 from fedpdc_med.interrupt import ends_at_once
 from fedpdc_med.simulation.show import console, print_result, table
@@ -26,14 +26,14 @@ def simulate(
     sites: Annotated[
         Path | None, typer.Option(help="Folder of hospital modules. Default: the hospitals that come along.")
     ] = None,
-    method: Annotated[str, typer.Option(help=METHOD_HELP)] = "fedpdc",
+    method: Annotated[str, typer.Option(help=METHOD_HELP)] = RECOMMENDED,
     compare: Annotated[str, typer.Option(help="Other methods on the same films and seed, separated by commas.")] = "",
     settings: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
             metavar="KEY=VALUE",
-            help=("A setting of the method, for instance correction=reference, strength=1. May be repeated."),
+            help="A setting of the method, for instance strength=1, weighting=sharpened. May be repeated.",
         ),
     ] = None,
     rounds: Annotated[int, typer.Option(min=1, help="Rounds of training.")] = 20,
@@ -65,7 +65,9 @@ def simulate(
 
       fedpdc simulate
 
-      fedpdc simulate --method fedpdc --set correction=reference --compare solo,fedavg
+      fedpdc simulate --compare solo,fedavg
+
+      fedpdc simulate --method fedpdc --set correction=proximal --set strength=0.1
     """
     from fedpdc_med.algorithms import make_method
     from fedpdc_med.imaging.hospital import default_folder, load_sites

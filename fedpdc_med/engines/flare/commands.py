@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from fedpdc_med.errors import UserError, WorkFailed
-from fedpdc_med.experiments.commands import METHOD_HELP, Workers, cores
+from fedpdc_med.experiments.commands import METHOD_HELP, RECOMMENDED, Workers, cores
 from fedpdc_med.simulation.commands import checked_norm, checked_privacy, checked_share, parse
 from fedpdc_med.simulation.show import print_result, table
 
@@ -67,7 +67,7 @@ def try_out(
     sites: Annotated[
         Path | None, typer.Option(help="Folder of hospital modules. Default: three of those that come along.")
     ] = None,
-    method: Method = "fedpdc",
+    method: Method = RECOMMENDED,
     settings: MethodSettings = None,
     rounds: Rounds = 5,
     tau: Tau = 1.0,
@@ -87,7 +87,7 @@ def try_out(
 ) -> None:
     """A federation on this machine, really: coordinator and hospitals as processes over mutual TLS, phantom films.
 
-    Example: fedpdc federation try --method fedpdc --set correction=reference --rounds 3
+    Example: fedpdc federation try --rounds 3
     """
     from fedpdc_med.algorithms import make_method
     from fedpdc_med.engines.flare.job import Pace
@@ -167,7 +167,7 @@ def run(
         "project.toml"
     ),
     name: Annotated[str, typer.Option(help="Name of the run, a folder in $FEDPDC_HOME/runs.")] = "federation",
-    method: Method = "fedpdc",
+    method: Method = RECOMMENDED,
     settings: MethodSettings = None,
     rounds: Rounds = 20,
     tau: Tau = 1.0,
@@ -183,7 +183,7 @@ def run(
 ) -> None:
     """Start a federation's run, or continue it from its last checkpoint. On the coordinator's machine.
 
-    Example: fedpdc federation run kits/lead@example.org --method fedpdc --rounds 20 --name first
+    Example: fedpdc federation run kits/lead@example.org --rounds 20 --name first
     """
     from fedpdc_med.algorithms import make_method
     from fedpdc_med.engines.flare.coordination import plan_of, start_run
