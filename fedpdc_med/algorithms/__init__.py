@@ -8,7 +8,7 @@ from fedpdc_med.algorithms.abavg import ABAVG
 from fedpdc_med.algorithms.data_sharing import DataSharing
 from fedpdc_med.algorithms.fedavg import FedAvg
 from fedpdc_med.algorithms.fedpdc import FedPDC
-from fedpdc_med.algorithms.fedpdc_reference import FedPDCReference
+from fedpdc_med.algorithms.fedpdc_ce import FedPDCCE
 from fedpdc_med.algorithms.fedprox import FedProx
 from fedpdc_med.algorithms.learned_weights import LearnedWeights
 from fedpdc_med.algorithms.method import Batch, Context, Method, Scored
@@ -20,7 +20,7 @@ from fedpdc_med.algorithms.solo import SOLO
 from fedpdc_med.errors import UserError
 
 PAPER = (FedAvg, FedProx, MOON, SOLO, FedPDC)
-OURS = (FedPDCReference,)
+OURS = (FedPDCCE,)
 COMPETITORS = (ABAVG, DataSharing, ServerFinetune, LearnedWeights, ReferenceOnly, Pooled)  # for the same public set
 METHODS: dict[str, type[Method]] = {method.name: method for method in (*PAPER, *OURS, *COMPETITORS)}
 

@@ -52,8 +52,12 @@ class FedPDC(Method):
             assert context.reference_batch is not None, "the run gives a method that trains on the reference its films"
             images, labels = context.reference_batch()
             _, logits = context.model(images)
-            return 1 - soft_accuracy(logits, labels)
+            return self.public_loss(logits, labels)
         return 1.0  # the paper to the letter (equation 6): a constant, without a gradient
+
+    def public_loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """What `reference` has the site lower on public films."""
+        return 1 - soft_accuracy(logits, labels)
 
     def weights(self, scored: Sequence[Scored]) -> list[float] | None:
         """Equation 4, of the accuracies unless `weighting` says otherwise; it is also where `learned` starts."""

@@ -31,9 +31,9 @@ Data = Annotated[
         help="Folder that holds the images, in their official layout.", envvar="FEDPDC_DATA", show_envvar=True
     ),
 ]
-RECOMMENDED = "fedpdc-reference"  # docs/recommended.md says why
+RECOMMENDED = "fedpdc-ce"  # docs/recommended.md says why
 METHOD_HELP = (
-    "fedpdc-reference (recommended); the paper's: fedpdc, fedavg, fedprox, moon or solo; other uses of the public set: "
+    "fedpdc-ce (recommended); the paper's: fedpdc, fedavg, fedprox, moon or solo; other uses of the public set: "
     "abavg, data-sharing, server-finetune, learned-weights; without federation: reference-only, pooled."
 )
 Workers = Annotated[

@@ -11,6 +11,7 @@ from fedpdc_med.algorithms import METHODS, Batch, Context, Scored, make_method
 from fedpdc_med.algorithms.fedpdc import soft_accuracy
 from fedpdc_med.algorithms.moon import contrastive_loss
 from fedpdc_med.errors import UserError
+from fedpdc_med.experiments.commands import RECOMMENDED
 
 
 class TwoOutputs(nn.Module):
@@ -111,6 +112,14 @@ def test_fedpdc_reference_adds_one_minus_the_soft_accuracy_on_public_films():
     by_hand = 2 * 0.6 * (1 - 1 / (1 + math.exp(0.5)))
     fedpdc = make_method("fedpdc", correction="reference", strength=2)
     loss = fedpdc.local_loss(batch_of(LOCAL, IMAGES, LABELS), context(LOCAL, score=0.4, reference=lambda: public))
+    assert loss.item() == pytest.approx(CROSS_ENTROPY + by_hand, rel=1e-6)
+
+
+def test_the_recommended_method_adds_the_cross_entropy_of_public_films():
+    public = (torch.tensor([[1.0, 0.0]]), torch.tensor([1]))  # as above: class 1 has 1 / (1 + e^0.5)
+    by_hand = 2 * 0.6 * math.log(1 + math.exp(0.5))
+    recommended = make_method(RECOMMENDED, strength=2)
+    loss = recommended.local_loss(batch_of(LOCAL, IMAGES, LABELS), context(LOCAL, score=0.4, reference=lambda: public))
     assert loss.item() == pytest.approx(CROSS_ENTROPY + by_hand, rel=1e-6)
 
 

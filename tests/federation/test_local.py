@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedpdc_med.algorithms import METHODS, make_method
-from fedpdc_med.experiments.commands import RECOMMENDED
+from fedpdc_med.algorithms import make_method
 from fedpdc_med.federation.films import Films, Preparation, TrainingFilms
 from fedpdc_med.federation.local import batches, frozen_copy, train_locally
 from fedpdc_med.federation.messages import LocalSettings
@@ -59,13 +58,6 @@ def test_the_other_corrections_do_act(correction):
     fedavg, _ = trained(make_method("fedavg"))
     corrected, _ = trained(make_method("fedpdc", correction=correction, strength=1))
     assert not same(fedavg, corrected)
-
-
-def test_the_recommended_method_is_fedpdc_with_the_reference_correction():
-    assert RECOMMENDED in METHODS
-    recommended, _ = trained(make_method(RECOMMENDED))
-    spelled_out, _ = trained(make_method("fedpdc", correction="reference"))
-    assert same(recommended, spelled_out)
 
 
 def test_a_stronger_proximal_correction_stays_nearer_the_global_model():

@@ -128,7 +128,7 @@ def test_a_killed_simulation_resumes_to_the_same_model(simulated):
         (["--out", "run"], "already holds a run"),
         (["--out", "x", "--method", "magic"], "there is no method 'magic'"),
         (["--out", "x", "--set", "strength=much"], "setting 'strength'"),
-        (["--out", "x", "--set", "colour=red"], "write KEY=VALUE with a setting of 'fedpdc-reference'"),
+        (["--out", "x", "--set", "colour=red"], "write KEY=VALUE with a setting of 'fedpdc-ce'"),
         (["--out", "x", "--tau", "0"], "--tau 0.0"),
         (["--out", "x", "--model", "vgg"], "there is no model 'vgg'"),
         (["--out", "x", "--reference", "nowhere"], "fedpdc reference build"),
