@@ -14,7 +14,12 @@ class FedPDCCE(FedPDC):
 
     name: ClassVar[str] = "fedpdc-ce"
     correction: Literal["reference"] = "reference"
-    strength: Annotated[float, Field(ge=0)] = 0.3
+    strength: Annotated[float, Field(ge=0)] = 2.0
+    schedule: Literal["decaying", "constant"] = "decaying"
+
+    def strength_in(self, round: int) -> float:
+        """lambda: strength / t, strong while the model knows little, or a constant."""
+        return self.strength / round if self.schedule == "decaying" else self.strength
 
     def public_loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         return F.cross_entropy(logits, labels)
