@@ -15,19 +15,20 @@ class FedPDC(Method):
     """Weights by accuracy on the reference (equation 4); the site's score corrects its next local training.
 
     The paper's own correction, `penalty`, adds a number that does not depend on the weights being trained, so its
-    gradient is zero and every local step is FedAvg's. `proximal` and `reference` are two readings that do act.
+    gradient is zero and every local step is FedAvg's. `proximal` and `reference` are two readings that do act,
+    `cross-entropy` is `reference` with a loss that also acts where the site's model is sure of the wrong class.
     Weightings other than `accuracy` are not the paper's. On a balanced reference `recall` is the same as `accuracy`.
     """
 
     name: ClassVar[str] = "fedpdc"
-    correction: Literal["penalty", "proximal", "reference", "none"] = "penalty"
+    correction: Literal["penalty", "proximal", "reference", "cross-entropy", "none"] = "penalty"
     strength: Annotated[float, Field(ge=0)] | Literal["adaptive"] = 10.0
     weighting: Literal["accuracy", "sharpened", "recall", "learned"] = "accuracy"
     sharpness: float = Field(default=4.0, gt=0)  # k of `sharpened`: weights by p^k
 
     @property
     def trains_on_reference(self) -> bool:
-        return self.correction == "reference"
+        return self.correction in ("reference", "cross-entropy")
 
     @property
     def searches_weights(self) -> bool:
@@ -48,16 +49,14 @@ class FedPDC(Method):
     def _corrected(self, context: Context) -> Tensor | float:
         if self.correction == "proximal":  # the proof's reading: equation A.1 is FedProx's stationarity condition
             return squared_distance(context.model, context.global_model) / 2
-        if self.correction == "reference":  # "the accuracy is added to the training", made differentiable
+        if self.trains_on_reference:
             assert context.reference_batch is not None, "the run gives a method that trains on the reference its films"
             images, labels = context.reference_batch()
             _, logits = context.model(images)
-            return self.public_loss(logits, labels)
+            if self.correction == "cross-entropy":
+                return F.cross_entropy(logits, labels)
+            return 1 - soft_accuracy(logits, labels)  # "the accuracy is added to the training", made differentiable
         return 1.0  # the paper to the letter (equation 6): a constant, without a gradient
-
-    def public_loss(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """What `reference` has the site lower on public films."""
-        return 1 - soft_accuracy(logits, labels)
 
     def weights(self, scored: Sequence[Scored]) -> list[float] | None:
         """Equation 4, of the accuracies unless `weighting` says otherwise; it is also where `learned` starts."""

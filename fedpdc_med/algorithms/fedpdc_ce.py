@@ -2,24 +2,18 @@
 
 from typing import Annotated, ClassVar, Literal
 
-import torch.nn.functional as F
 from pydantic import Field
-from torch import Tensor
 
 from fedpdc_med.algorithms.fedpdc import FedPDC
 
 
 class FedPDCCE(FedPDC):
-    """Equation 8 with the cross-entropy of public films in place of the accuracy, whose gradient is zero."""
+    """FedPDC with the cross-entropy of public films as its correction, strong while the model knows little."""
 
     name: ClassVar[str] = "fedpdc-ce"
-    correction: Literal["reference"] = "reference"
+    correction: Literal["cross-entropy"] = "cross-entropy"
     strength: Annotated[float, Field(ge=0)] = 2.0
-    schedule: Literal["decaying", "constant"] = "decaying"
 
     def strength_in(self, round: int) -> float:
-        """lambda: strength / t, strong while the model knows little, or a constant."""
-        return self.strength / round if self.schedule == "decaying" else self.strength
-
-    def public_loss(self, logits: Tensor, labels: Tensor) -> Tensor:
-        return F.cross_entropy(logits, labels)
+        """lambda = strength / t."""
+        return self.strength / round

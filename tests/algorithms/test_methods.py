@@ -124,17 +124,15 @@ def test_the_recommended_method_adds_the_cross_entropy_of_public_films():
     assert loss.item() == pytest.approx(CROSS_ENTROPY + by_hand, rel=1e-6)
 
 
-def test_the_recommended_strength_decays_unless_it_is_said_to_be_constant():
-    decaying, constant = make_method(RECOMMENDED, strength=2), make_method(RECOMMENDED, strength=2, schedule="constant")
-    assert [decaying.strength_in(round) for round in (1, 2, 8)] == [2, 1, 0.25]
-    assert [constant.strength_in(round) for round in (1, 2, 8)] == [2, 2, 2]
+def test_the_recommended_strength_decays_with_the_round():
+    assert [make_method(RECOMMENDED, strength=2).strength_in(round) for round in (1, 2, 8)] == [2, 1, 0.25]
 
 
 def test_soft_accuracy_of_even_odds_is_a_half():
     assert soft_accuracy(torch.zeros(4, 2), torch.tensor([0, 1, 1, 0])).item() == pytest.approx(0.5)
 
 
-@pytest.mark.parametrize("correction", ["penalty", "proximal", "reference"])
+@pytest.mark.parametrize("correction", ["penalty", "proximal", "reference", "cross-entropy"])
 def test_a_site_without_a_score_is_not_corrected(correction):
     fedpdc = make_method("fedpdc", correction=correction, strength=7)
     loss = fedpdc.local_loss(batch_of(LOCAL, IMAGES, LABELS), context(LOCAL, global_model=GLOBAL, score=1.0))

@@ -13,7 +13,7 @@ import pytest
         ("fedpdc", {"correction": "none"}),
         ("moon", {}),
     ],
-    ids=["fedavg", "fedpdc-penalty", "fedpdc-proximal", "fedpdc-reference", "fedpdc-none", "moon"],
+    ids=["fedavg", "fedpdc-penalty", "fedpdc-proximal", "fedpdc-reference", "fedpdc-ce", "fedpdc-none", "moon"],
 )
 def test_federation_and_simulation_end_with_the_same_bits(federation, collected, tmp_path, method, settings):
     apart = federation.run(federation.begin(tmp_path / f"apart-{tmp_path.name}", method, 3, settings))
