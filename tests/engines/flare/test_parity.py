@@ -10,6 +10,7 @@ import pytest
         ("fedpdc", {"correction": "penalty"}),
         ("fedpdc", {"correction": "proximal"}),
         ("fedpdc", {"correction": "reference", "strength": 1}),
+        ("fedpdc-ce", {}),
         ("fedpdc", {"correction": "none"}),
         ("moon", {}),
     ],
