@@ -8,12 +8,8 @@ from fedpdc_med.algorithms.fedpdc import FedPDC
 
 
 class FedPDCCE(FedPDC):
-    """FedPDC with the cross-entropy of public films as its correction, strong while the model knows little."""
+    """FedPDC with the cross-entropy of public films as its correction."""
 
     name: ClassVar[str] = "fedpdc-ce"
     correction: Literal["cross-entropy"] = "cross-entropy"
-    strength: Annotated[float, Field(ge=0)] = 2.0
-
-    def strength_in(self, round: int) -> float:
-        """lambda = strength / t."""
-        return self.strength / round
+    strength: Annotated[float, Field(ge=0)] | Literal["adaptive"] = 1.0
