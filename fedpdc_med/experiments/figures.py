@@ -51,26 +51,28 @@ def curves(group: pd.DataFrame, key: str, axis: str, title: str) -> Figure:
     """A line a method, the mean of its seeds; the range of the seeds shaded; best at the end on top of the legend."""
     figure = Figure(figsize=(9, 4.8), layout="constrained")
     axes = figure.add_subplot()
-    by_method = {str(method): list(rows[key]) for method, rows in group.groupby("method", sort=True)}
-    lines = []
-    for i, (method, runs) in enumerate(by_method.items()):
-        length = min(map(len, runs))
-        values = np.array([run[:length] for run in runs], dtype=float)
-        rounds, mean = np.arange(1, length + 1), values.mean(axis=0)
+    by_method = {str(method): by_round(rows[key]) for method, rows in group.groupby("method")}
+    best_first = sorted(by_method.items(), key=lambda pair: -pair[1][:, -1].mean())
+    for i, (method, values) in enumerate(best_first):
+        rounds, mean = np.arange(1, values.shape[1] + 1), values.mean(axis=0)
         colour, style = COLOURS[i % len(COLOURS)], STYLES[i // len(COLOURS) % len(STYLES)]
-        label = f"{method} ({mean[-1]:.1f})" + (f", {len(runs)} seeds" if len(runs) > 1 else "")
-        (line,) = axes.plot(rounds, mean, style, color=colour, label=label, linewidth=1.7)
-        if len(runs) > 1:
+        label = f"{method} ({mean[-1]:.1f})" + (f", {len(values)} seeds" if len(values) > 1 else "")
+        axes.plot(rounds, mean, style, color=colour, label=label, linewidth=1.7)
+        if len(values) > 1:
             axes.fill_between(rounds, values.min(axis=0), values.max(axis=0), color=colour, alpha=0.12, linewidth=0)
-        lines.append((mean[-1], line))
     axes.set_xlabel("round")
     axes.set_ylabel(axis)
     axes.set_ylim(bottom=0)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     _plain(axes, title)
-    best_first = [line for _, line in sorted(lines, key=lambda pair: -pair[0])]
-    axes.legend(handles=best_first, loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=9)
+    axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=9)
     return figure
+
+
+def by_round(runs: Iterable[Sequence[float]]) -> np.ndarray:
+    """A row a seed, as many rounds as all of them have."""
+    runs = list(runs)
+    return np.array([run[: min(map(len, runs))] for run in runs], dtype=float)
 
 
 def rounds_to_reach(table: pd.DataFrame, title: str) -> Figure:
