@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 console = Console()
 LEGEND = (
     "gain: over FedAvg, seed by seed; worst: recall of the worst class, %; score: accuracy of the global model on the "
-    "reference, last rounds, %; reach: rounds to FedAvg's final accuracy (the paper's); MB: sent in a round; "
-    "+-: against the paper."
+    "reference, last rounds, %; reach: rounds to FedAvg's final accuracy (the paper's), or how many seeds "
+    "got there; MB: sent in a round; +-: against the paper."
 )
 
 
@@ -30,7 +30,9 @@ def results(table: "pd.DataFrame", as_json: bool = False) -> None:
         )
         shown.caption = less
         for column in columns:
-            shown.add_column(column, justify="left" if column == "method" else "right", no_wrap=column != "method")
+            shown.add_column(
+                column, justify="left" if column == "method" else "right", no_wrap=column != "method", overflow="fold"
+            )
         for row in rows:
             shown.add_row(*[columns[column](row) for column in columns])
         console.print(shown)
@@ -77,7 +79,7 @@ def rounds_to_reach(row: dict[str, Any]) -> str:
     paper = "" if missing(row["paper_to_reach"]) else f" ({row['paper_to_reach']:.0f})"
     if not missing(row["to_reach_fedavg"]):
         return f"{row['to_reach_fedavg']:.1f}".removesuffix(".0") + paper
-    return f"{row['seeds_that_reached']} of {row['seeds']} seeds" if row["seeds_that_reached"] else ""
+    return f"{row['seeds_that_reached']} of {row['seeds']}" if row["seeds_that_reached"] else ""
 
 
 def missing(value: float | None) -> bool:
