@@ -56,7 +56,7 @@ def _bars(axes: Axes, counts: np.ndarray, classes: Sequence[str]) -> None:
         )  # fmt: skip
         left += counts[:, column]
     axes.bar_label(bars, [f"{total:,}" for total in counts.sum(axis=1)], padding=4, fontsize=8, color="#555555")
-    axes.margins(x=0.08)
+    axes.set_xlim(0, 1.1 * max(counts.sum(axis=1).max(), 1))  # room for the number of the longest bar
     axes.set_xlabel("films")
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.spines[["top", "right"]].set_visible(False)
