@@ -36,6 +36,10 @@ METHOD_HELP = (
     "fedpdc-ce (recommended); the paper's: fedpdc, fedavg, fedprox, moon or solo; other uses of the public set: "
     "abavg, data-sharing, server-finetune, learned-weights; without federation: reference-only, pooled."
 )
+Runs = Annotated[
+    list[Path] | None,
+    typer.Argument(help="Run directories, kept results (.json), or folders of either. Default: all finished runs."),
+]
 Workers = Annotated[
     int | None,
     typer.Option(
@@ -122,17 +126,19 @@ def run_experiment(
 
 @app.command()
 def table(
-    runs: Annotated[
-        list[Path] | None,
-        typer.Argument(help="Run directories, kept results (.json), or folders of either. Default: all finished runs."),
-    ] = None,
+    runs: Runs = None,
     keep: Annotated[
         Path | None, typer.Option(help="Also write one small JSON file a run, and the figures, into this folder.")
     ] = None,
     markdown: Annotated[Path | None, typer.Option(help="Also write the tables to this file, as Markdown.")] = None,
+    chosen: Annotated[
+        bool, typer.Option("--chosen", help="Of each method only the setting that `fedpdc benchmark choose` marks.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The same as JSON.")] = False,
 ) -> None:
     """Show finished runs beside the paper's numbers: mean and spread over seeds, rounds to reach FedAvg, cost.
+
+    The figures show the chosen settings only.
 
     Examples:
 
@@ -144,21 +150,36 @@ def table(
     """
     from fedpdc_med.experiments import figures, results
 
-    folders = runs or [home() / "runs"]
-    found = results.collect(folder for folder in folders if runs or folder.is_dir())
-    if not found:
-        raise UserError(
-            f"there is no finished benchmark run in {home() / 'runs'}; make one with: fedpdc benchmark run digits"
-        )
-    rows = results.table(found)
+    folders, found = finished(runs)
+    rows = results.table(results.chosen(found) if chosen else found)
     show.results(rows, as_json)
     if markdown is not None:
         markdown.write_text(show.markdown(rows))
     if keep is not None:
         results.keep(found, keep)
-        pictures = figures.draw(found, keep)
+        pictures = figures.draw(results.chosen(found), keep)
         pictures += figures.label_distributions([run for folder in folders for run in results.runs_at(folder)], keep)
         show.console.print(f"Kept {len(found)} results and {pictures} pictures in {keep}")
+
+
+@app.command()
+def choose(
+    runs: Runs = None, as_json: Annotated[bool, typer.Option("--json", help="The same as JSON.")] = False
+) -> None:
+    """Compare the settings of a method by their score on the reference, without showing a test accuracy.
+
+    Examples:
+
+      fedpdc benchmark run digits --method fedprox --set mu=0.1
+
+      fedpdc benchmark run digits --method fedprox --set mu=1
+
+      fedpdc benchmark choose
+    """
+    from fedpdc_med.experiments import results
+
+    _, found = finished(runs)
+    show.scores(results.by_score(found), as_json)
 
 
 @app.command()
@@ -222,6 +243,19 @@ def cost(
     for row in rows:
         shown.add_row(row["method"], f"{row['seconds_of_fedavg']:.2f}", f"{row['bytes_per_round'] / 1e6:.1f}")
     console.print(shown)
+
+
+def finished(runs: list[Path] | None) -> tuple[list[Path], list[dict[str, Any]]]:
+    """The folders to look in, and the results there."""
+    from fedpdc_med.experiments import results
+
+    folders = runs or [home() / "runs"]
+    found = results.collect(folder for folder in folders if runs or folder.is_dir())
+    if not found:
+        raise UserError(
+            f"there is no finished benchmark run in {home() / 'runs'}; make one with: fedpdc benchmark run digits"
+        )
+    return folders, found
 
 
 def parse_settings(pairs: list[str], method: str) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -12,7 +12,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from fedpdc_med.experiments.picture import COLOURS
-from fedpdc_med.experiments.results import SETTING, as_text, table
+from fedpdc_med.experiments.results import as_text, table
+from fedpdc_med.experiments.show import SETTING
 from fedpdc_med.runs import Run
 
 CURVES = {

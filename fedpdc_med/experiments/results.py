@@ -11,9 +11,9 @@ import pandas as pd
 from fedpdc_med.algorithms import Method, make_method, method_class
 from fedpdc_med.errors import UserError
 from fedpdc_med.experiments.experiment import Experiment, make_experiment, names, published, published_rounds
+from fedpdc_med.experiments.show import SETTING
 from fedpdc_med.runs import Run
 
-SETTING = ["experiment", "preset", "changed"]  # what runs must have in common to stand in one table
 LAST = 5  # rounds over which a score is averaged: one round's swings by several points
 KEPT = ("experiment", "method", "preset", "seed", "rounds", "accuracy", "accuracy_by_round", "worst_recall_by_round")
 
@@ -71,13 +71,17 @@ def result_of(run: Run) -> dict[str, Any]:
     accuracy = [round(100 * record["accuracy"], 3) for record in rounds]
     worst = [round(100 * min(v for v in record["recall"].values() if v is not None), 3) for record in rounds]
     scores = [record["score"] for record in rounds if record.get("score") is not None]
+    changed = changed_settings(experiment, method.name)
+    shared = changed.pop("public_split", "halves") == "shared"  # a way to use the public images, not another task
+    if shared and method.uses_correction:
+        scores = []  # of images that were trained on
     return {
         "name": run_name(experiment, method),
         "experiment": experiment.name,
-        "method": described(config["method"]),
+        "method": described(config["method"]) + (" shared" if shared else ""),
         "preset": experiment.preset,
         "seed": experiment.seed,
-        "changed": changed_settings(experiment, method.name),
+        "changed": changed,
         "rounds": rounds[-1]["round"],
         "accuracy": accuracy[-1],
         "worst_recall": worst[-1],
@@ -100,6 +104,11 @@ def described(method: dict[str, Any]) -> str:
     changed = [(key, value) for key, value in method.items() if key != "name" and value != fields[key].default]
     shown = [value if isinstance(value, str) else f"{key}={value:g}" for key, value in changed]
     return " ".join([method["name"], *shown])
+
+
+def kind(method: str) -> str:
+    """A described method without its numbers: `fedprox mu=1` and `fedprox` are the same kind."""
+    return " ".join(word for word in method.split() if "=" not in word)
 
 
 def changed_settings(experiment: Experiment, method: str) -> dict[str, Any]:
@@ -147,6 +156,34 @@ def rounds_to_reach(accuracy_by_round: Sequence[float], wanted: float) -> int | 
     return next((t for t, accuracy in enumerate(accuracy_by_round, start=1) if accuracy >= wanted), None)
 
 
+def chosen(results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Of each kind of method the runs with the numbers that scored best on the reference; no test image has a say."""
+    scores = by_score(results)
+    best = set(scores.loc[scores["best"], [*SETTING, "method"]].itertuples(index=False, name=None))
+    at = [(one["experiment"], one["preset"], as_text(one["changed"]), one["method"]) for one in results]
+    return [result for result, where in zip(results, at, strict=True) if where in best]
+
+
+def by_score(results: Sequence[dict[str, Any]]) -> pd.DataFrame:
+    """One row a setting and method: its score on the reference, and whether it is the best of its kind.
+
+    The numbers of one kind are compared in the seeds that all of them ran with, where there are any.
+    """
+    frame = pd.DataFrame(results)
+    frame["changed"] = [as_text(one) for one in frame["changed"]]
+    frame["kind"] = [kind(method) for method in frame["method"]]
+    rows = []
+    for values, group in frame.groupby([*SETTING, "kind"], sort=False):
+        ran = [set(of_method["seed"]) for _, of_method in group.groupby("method")]
+        seeds = set.intersection(*ran) or set.union(*ran)
+        scores = group[group["seed"].isin(seeds)].groupby("method")["score"].mean().astype(float)
+        best = scores.idxmax() if scores.notna().any() else None
+        same = dict(zip([*SETTING, "kind"], map(str, values), strict=True))
+        for method, score in scores.sort_values(ascending=False).items():
+            rows.append({**same, "method": method, "seeds": seeds, "score": score, "best": method == (best or method)})
+    return pd.DataFrame(rows)
+
+
 def table(results: Sequence[dict[str, Any]]) -> pd.DataFrame:
     """One row an experiment, preset and method: mean and spread over seeds, the paper's numbers and the difference."""
     frame = pd.DataFrame(results)
@@ -158,7 +195,7 @@ def table(results: Sequence[dict[str, Any]]) -> pd.DataFrame:
     for values, group in frame.groupby(keys, sort=False):
         row = dict(zip(keys, map(str, values), strict=True))
         name = row["method"].split()[0]
-        literal = row["method"] == name  # a variant of ours has no number in the paper
+        literal = kind(row["method"]) == name  # a variant of ours has no number in the paper
         paper = published(row["experiment"]).get(name) if literal else None
         mean, reached = group["accuracy"].mean(), group["to_reach"]
         gains = (group["accuracy"] - group["fedavg"]).dropna()  # seed by seed: a seed's partition sways every method

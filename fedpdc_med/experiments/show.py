@@ -1,7 +1,7 @@
 """Results as tables on a terminal."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 console = Console()
+SETTING = ["experiment", "preset", "changed"]  # what runs must have in common to stand in one table
 LEGEND = (
     "gain: over FedAvg, seed by seed; worst: recall of the worst class, %; score: accuracy of the global model on the "
     "reference, last rounds, %; reach: rounds to FedAvg's final accuracy (the paper's), or how many seeds "
@@ -39,6 +40,31 @@ def results(table: "pd.DataFrame", as_json: bool = False) -> None:
     console.print(LEGEND)
 
 
+def scores(table: "pd.DataFrame", as_json: bool = False) -> None:
+    """The settings of a method by score; a method that ran with one setting has nothing to choose."""
+    table = table[table.groupby([*SETTING, "kind"])["method"].transform("size") > 1]
+    if as_json:
+        print(json.dumps(json.loads(table.assign(seeds=table["seeds"].map(sorted)).to_json(orient="records"))))
+        return
+    if table.empty:
+        console.print("There is nothing to choose: no method ran with two settings, such as --set mu=0.1 and mu=1.")
+        return
+    for setting, rows in table.groupby(SETTING, sort=False):
+        shown = Table(title=titled(setting), title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+        for column in ("setting", "score", "seeds", ""):
+            shown.add_column(column, justify="right" if column in ("score", "seeds") else "left")
+        for _, of_kind in rows.groupby("kind", sort=False):
+            for row in of_kind.to_dict("records"):
+                seeds = ", ".join(map(str, sorted(row["seeds"])))
+                default = " (default)" if row["method"] == row["kind"] else ""
+                shown.add_row(row["method"] + default, number(row["score"]), seeds, "best" if row["best"] else "")
+            shown.add_section()
+        console.print(shown)
+    console.print(
+        "score: accuracy of the global model on the reference, last rounds, %. No test image has a say in it."
+    )
+
+
 def markdown(table: "pd.DataFrame") -> str:
     """The same tables for a document."""
     parts = []
@@ -51,11 +77,16 @@ def markdown(table: "pd.DataFrame") -> str:
 
 def settings_of(table: "pd.DataFrame") -> Iterator[tuple[str, str | None, dict[str, Any], list[dict[Any, Any]]]]:
     """For each experiment, preset and change in it: title, what it is less than the paper in, columns and rows."""
-    for (experiment, preset, changed), rows in table.groupby(["experiment", "preset", "changed"], sort=False):
+    for setting, rows in table.groupby(SETTING, sort=False):
         less = sorted(set(rows["less_than_paper"]) - {""})
-        title = f"{experiment}{f' with {changed}' if changed else ''}, preset {preset}: accuracy on the test images, %"
+        title = f"{titled(setting)}: accuracy on the test images, %"
         caption = f"Less than the paper: {'; '.join(less)}." if less else None
         yield title, caption, columns_for(rows), rows.to_dict("records")
+
+
+def titled(setting: tuple[Hashable, ...]) -> str:
+    experiment, preset, changed = setting
+    return f"{experiment}{f' with {changed}' if changed else ''}, preset {preset}"
 
 
 def columns_for(rows: "pd.DataFrame") -> dict[str, Any]:

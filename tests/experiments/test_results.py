@@ -6,9 +6,21 @@ import pytest
 
 from fedpdc_med.algorithms import make_method
 from fedpdc_med.errors import UserError
+from fedpdc_med.experiments import show
+from fedpdc_med.experiments.benchmark import start
 from fedpdc_med.experiments.experiment import make_experiment
 from fedpdc_med.experiments.figures import draw
-from fedpdc_med.experiments.results import collect, command_of, keep, rounds_to_reach, run_name, table
+from fedpdc_med.experiments.results import (
+    by_score,
+    chosen,
+    collect,
+    command_of,
+    keep,
+    result_of,
+    rounds_to_reach,
+    run_name,
+    table,
+)
 from fedpdc_med.experiments.show import markdown
 
 
@@ -75,6 +87,44 @@ def test_a_variant_of_ours_has_no_number_of_the_papers():
     assert row[["paper", "difference", "paper_to_reach"]].isna().all()
 
 
+def test_a_tuned_number_does_not_make_a_variant_of_ours():
+    assert row_of(table([result("fedprox mu=0.1")]), "fedprox mu=0.1")["paper"] == 62.9
+
+
+def test_the_setting_that_scored_best_is_chosen_whatever_the_test_images_say():
+    runs = [
+        result("fedprox", score=30.0, curve=(50.0,)),
+        result("fedprox mu=1", score=40.0, curve=(10.0,)),
+        result("fedprox mu=1", seed=1, score=0.0),  # only one of the two ran with seed 1: it does not count
+        result("moon", score=35.0),
+        result("solo", score=None),
+    ]
+    assert [(one["method"], one["seed"]) for one in chosen(runs)] == [
+        ("fedprox mu=1", 0),
+        ("fedprox mu=1", 1),
+        ("moon", 0),
+        ("solo", 0),
+    ]
+
+
+def test_settings_are_chosen_apart_for_each_task_and_each_kind_of_method():
+    runs = [
+        result("fedpdc reference strength=3", score=30.0),
+        result("fedpdc", score=20.0),
+        result("fedpdc reference", score=10.0, changed={"tau": 0.3}),
+    ]
+    assert by_score(runs)["best"].all()
+
+
+def test_choosing_shows_no_test_accuracy(capsys, monkeypatch):
+    monkeypatch.setattr(show.console, "_width", 100)
+    runs = [result("moon", score=31.0, curve=(77.7,)), result("moon mu=1", score=32.0, curve=(88.8,))]
+    show.scores(by_score(runs))
+    shown = capsys.readouterr().out
+    assert shown.index("moon mu=1") < shown.index("moon (default)")
+    assert "32.0" in shown and "77.7" not in shown and "88.8" not in shown
+
+
 def test_rounds_to_reach_is_the_first_round_with_that_accuracy():
     assert rounds_to_reach([10, 20, 30, 25], 20) == 2
     assert rounds_to_reach([10, 20], 20.1) is None
@@ -135,3 +185,11 @@ def test_the_command_of_a_run_names_every_setting_that_was_changed():
         "--set correction=reference --set strength=1.0 --set tau=0.3"
     )
     assert run_name(experiment, method) == "cifar10-cnn-b0.1-fedpdc-reference-strength=1-tau=0.3-quick-seed2"
+
+
+def test_sharing_the_public_images_is_a_way_of_the_method_and_has_no_honest_score(tmp_path):
+    experiment = make_experiment("digits", "quick", "data-sharing", rounds=1, public_split="shared")
+    run = start(experiment, make_method("data-sharing"), None, False, tmp_path / "run", False, workers=1)
+    found = result_of(run)
+    assert (found["method"], found["changed"], found["score"]) == ("data-sharing shared", {"rounds": 1}, None)
+    assert "--set public_split=shared" in found["command"]
