@@ -8,8 +8,9 @@ from fedpdc_med.algorithms.fedpdc import FedPDC
 
 
 class FedPDCCE(FedPDC):
-    """FedPDC with the cross-entropy of public films as its correction."""
+    """FedPDC with the cross-entropy of public films as its correction, from the first round on."""
 
     name: ClassVar[str] = "fedpdc-ce"
+    unscored: ClassVar[float] = 0.0  # the paper leaves a site without a score uncorrected; here it is corrected in full
     correction: Literal["cross-entropy"] = "cross-entropy"
     strength: Annotated[float, Field(ge=0)] | Literal["adaptive"] = 1.0

@@ -31,7 +31,7 @@ class Context:
     global_model: nn.Module  # w_t, frozen
     previous_model: nn.Module | None  # this site's own model of its last round, frozen
     round: int  # t, from 1
-    score: float  # p_i: this site's accuracy on the reference in the round before, 1 if it has none
+    score: float  # p_i: this site's accuracy on the reference in the round before, or `unscored`
     reference_batch: Callable[[], tuple[Tensor, Tensor]] | None  # films of the `correction` split
 
 
@@ -62,6 +62,7 @@ class Method(BaseModel):
     keeps_local_model: ClassVar[bool] = False  # the site finds its own last model again in its next round
     shares: ClassVar[bool] = True  # False: no averaging, every site goes on from its own model
     joins_reference: ClassVar[bool] = False  # a site's batches run over its films and the `correction` split together
+    unscored: ClassVar[float] = 1.0  # p_i of a site that took no part in the round before; 1: it is not corrected
     arrangement: ClassVar[Arrangement] = "sites"  # who trains: the sites, or one place with their or the public films
 
     @property

@@ -96,11 +96,11 @@ class Coordinator:
         return record
 
     def _assignment(self, site: str, t: int) -> Assignment:
-        """p_i of the round before, or 1 for a site that took no part in it, which makes its correction zero."""
-        previous = self.progress.kept.get(site)
+        """p_i of the round before, or what the method takes for it where a site took no part in that round."""
+        method, previous = self.federation.method, self.progress.kept.get(site)
         own = self.run.site_models / previous if previous else None
-        start = self.run.checkpoint_file if self.federation.method.shares or own is None else own
-        return Assignment(site, t, self.progress.scores.get(site, 1.0), start, own)
+        start = self.run.checkpoint_file if method.shares or own is None else own
+        return Assignment(site, t, self.progress.scores.get(site, method.unscored), start, own)
 
     def _problem(self, answer: Update | Failure) -> tuple[str | None, str]:
         if isinstance(answer, Failure):

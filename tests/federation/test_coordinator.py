@@ -78,16 +78,17 @@ def test_the_global_model_is_the_weighted_average_of_the_updates(tiny_federation
     assert all(torch.equal(made[name], expected[name]) for name in expected)
 
 
-def test_scores_travel_with_the_next_round_and_absent_sites_are_sent_one(tiny_federation, tmp_path):
-    coordinator, engine, _ = opened(tiny_federation("fedpdc", sites=6, tau=0.5), tmp_path)
+@pytest.mark.parametrize(("method", "unscored"), [("fedpdc", 1.0), ("fedpdc-ce", 0.0)])
+def test_scores_travel_with_the_next_round_and_absent_sites_have_none(tiny_federation, tmp_path, method, unscored):
+    coordinator, engine, _ = opened(tiny_federation(method, sites=6, tau=0.5), tmp_path)
     records = [coordinator.run_round() for _ in range(6)]
-    assert all(one.score == 1 for one in engine.assignments[0].values())
+    assert all(one.score == unscored for one in engine.assignments[0].values())
     repeated = fresh = 0
     for before, sent, record in zip(records, engine.assignments[1:], records[1:], strict=False):
         assert len(sent) == 3
         for name, one in sent.items():
             took_part = before["sites"][name]["status"] == "ok"
-            assert one.score == (before["sites"][name]["score"] if took_part else 1.0)
+            assert one.score == (before["sites"][name]["score"] if took_part else unscored)
             repeated, fresh = repeated + took_part, fresh + (not took_part)
         absent = [s for s in record["sites"].values() if s["status"] == "absent"]
         assert len(absent) == 3 and all(s["reason"] for s in absent)
