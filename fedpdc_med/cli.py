@@ -13,6 +13,7 @@ from fedpdc_med import RESEARCH_USE_ONLY, __version__
 from fedpdc_med.engines.flare import commands as federation
 from fedpdc_med.errors import UserError, WorkFailed
 from fedpdc_med.experiments import commands as benchmark
+from fedpdc_med.home import home
 from fedpdc_med.imaging import commands as imaging
 from fedpdc_med.interrupt import INTERRUPTED, STOPPED, ends_at_once
 from fedpdc_med.review import commands as reviewing
@@ -48,7 +49,7 @@ def version(show: Annotated[bool, typer.Option("--version", help="Print the vers
 
 @app.command()
 def resume(
-    run: Annotated[Path, typer.Argument(help="The run directory.")],
+    run: Annotated[Path, typer.Argument(help="The run directory, or its name in the runs folder.")],
     data: benchmark.Data = None,
     workers: benchmark.Workers = None,
 ) -> None:
@@ -61,7 +62,7 @@ def resume(
     from fedpdc_med.runs import Run
     from fedpdc_med.simulation.simulate import resume as resume_simulation
 
-    opened = Run.open(run)
+    opened = Run.open(run if run.exists() or run.is_absolute() else home() / "runs" / run)
     if "federation" in opened.config:
         raise UserError(f"{run} is a run across hospitals; continue it with: fedpdc federation run")
     workers = workers or benchmark.cores()

@@ -138,10 +138,11 @@ def _guess(
     top = table.iloc[0]
     verdict: Verdict = "alarm" if top["low"] >= ALARM_AUC else "watch" if top["low"] >= WATCH_AUC else "fine"
     who, area = spoken(str(top["target"])), f"area {top['auc']:.2f} ({top['low']:.2f} to {top['high']:.2f})"
+    little = "Nothing sure" if top["auc"] >= WATCH_AUC else "Next to nothing"
     sentence = {
         "alarm": f"{who} can be told {how}: {area}.",
         "watch": f"{who} can partly be told {how}: {area}.",
-        "fine": f"Next to nothing can be told {how}: at most {who}, {area}.",
+        "fine": f"{little} can be told {how}: at most {who}, {area}.",
     }[verdict]
     return Finding(name, verdict, sentence + small, table)
 

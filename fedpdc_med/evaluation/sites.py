@@ -27,6 +27,11 @@ class RecallDrop:
     by_class: pd.DataFrame
     macro: Estimate
 
+    @property
+    def level(self) -> float:
+        """Macro recall on the second set, over the classes that both have."""
+        return float(self.by_class.loc[self.by_class["drop"].notna(), "outside"].mean())
+
 
 @dataclass(frozen=True)
 class Headline:

@@ -6,6 +6,7 @@ The list only grows. A decision counts for the model it was made on, named by th
 import fcntl
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -29,6 +30,7 @@ class Decision:
     comment: str
     model_sha256: str
     time: str
+    seen: str = ""  # what the reviewer was shown, as in `recall 0.44, 20 of 45 holdout films`
 
 
 def model_hash(folder: Path) -> str | None:
@@ -73,13 +75,19 @@ def _decision(entry: dict[str, Any]) -> Decision:
 
 
 def sign(
-    folder: Path, labels: list[str], verdict: str, reviewer: str, comment: str, known: list[str], model: str
+    folder: Path,
+    labels: list[str],
+    verdict: str,
+    reviewer: str,
+    comment: str,
+    shown: Mapping[str, str],
+    model: str,
 ) -> list[Decision]:
-    """Add one decision for each class; `model` is the hash of the model that the reviewer was shown."""
+    """Add one decision for each class; `shown` is what the reviewer saw of each, `model` the hash of the model."""
     reviewer, comment = reviewer.strip(), comment.strip()
     if not labels:
         raise UserError("choose at least one class to decide on")
-    if unknown := [label for label in labels if label not in known]:
+    if unknown := [label for label in labels if label not in shown]:
         raise UserError(f"this model has no class {unknown[0]!r}")
     if verdict not in VERDICTS:
         raise UserError(f"a decision is one of: {', '.join(VERDICTS)}")
@@ -92,7 +100,7 @@ def sign(
     if model_hash(folder) != model:
         raise UserError("the model has changed since this page was opened; look at the new numbers before signing")
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    made = [Decision(label, verdict, reviewer, comment, model, now) for label in labels]
+    made = [Decision(label, verdict, reviewer, comment, model, now, shown[label]) for label in labels]
     _append(folder, made)
     return made
 

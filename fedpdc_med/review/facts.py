@@ -5,9 +5,10 @@ from typing import Any
 import pandas as pd
 
 from fedpdc_med.evaluation.predictions import spoken
+from fedpdc_med.evaluation.recall import Estimate
 from fedpdc_med.evaluation.sites import Headline
 from fedpdc_med.review.library import RunView
-from fedpdc_med.review.look import between, count
+from fedpdc_med.review.look import between, count, signed
 
 PHANTOM = "phantom"  # how the provenance of a drawn reference set begins
 
@@ -108,6 +109,13 @@ def not_to_use(view: RunView, numbers: Headline | None, recall: pd.DataFrame | N
             f"recall was {drop.value:.2f} lower ({between(drop.low, drop.high)})."
         )
     return warnings
+
+
+def changed_by(drop: Estimate, split: str) -> str:
+    """A fall in words, as in `0.12 lower than on holdout (-0.20 to -0.04)`."""
+    size = f"{abs(drop.value):.2f}"
+    words = "no different from" if size == "0.00" else f"{size} {'lower' if drop.value > 0 else 'higher'} than on"
+    return f"{words} {split} ({signed(-drop.high)} to {signed(-drop.low)})"
 
 
 def _classes(view: RunView) -> str:

@@ -4,14 +4,14 @@ import hashlib
 import json
 import os
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import pandas as pd
 
 from fedpdc_med.errors import UserError
-from fedpdc_med.evaluation.predictions import GLOBAL, REPORTED_SPLITS, classes_of, select, validate
+from fedpdc_med.evaluation.predictions import GLOBAL, REPORTED_SPLITS, classes_of, reported_split, select, validate
 from fedpdc_med.evaluation.recall import Method
 from fedpdc_med.home import home
 from fedpdc_med.review.described import problem_with_config, problem_with_round
@@ -96,6 +96,13 @@ class Choice:
     def method(self) -> Method:
         """The interval as `evaluation` names it: Wilson's gives way where patients have several films."""
         return "exact" if self.interval == "exact" else "auto"
+
+
+def reported(view: RunView, choice: Choice) -> Choice:
+    """The choice, but with the global model on the films that chose nothing, where the run has them."""
+    if view.predictions is None or GLOBAL not in view.models:
+        return choice
+    return replace(choice, split=reported_split(view.predictions), model=GLOBAL)
 
 
 def films(view: RunView, choice: Choice) -> pd.DataFrame:

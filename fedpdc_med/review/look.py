@@ -23,7 +23,7 @@ SPLITS = {
     "test": "the benchmark's test images",
     "external": "films of sites that took no part",
     "local": "each site's own test films",
-    "weighting": "reference films that scored the sites and set their weights",
+    "weighting": "reference films that scored the sites and set their weights: numbers on them flatter",
 }
 LONG, BROAD = 25, 12  # rows and columns that still fit on a page
 PLOTLY = {"displayModeBar": False, "responsive": True}

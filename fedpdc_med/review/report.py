@@ -106,13 +106,8 @@ def big_numbers(view: RunView, numbers: Headline) -> list[tuple[str, str, str]]:
     ]
     if numbers.drop is None:
         return [*shown, ("Macro recall at a site outside", look.NOT_ESTIMABLE, "no site stayed outside the training")]
-    drop, where = numbers.drop.macro, view.title_of(numbers.outside)
-    inside = f"95 % interval {_lower(drop.low)} to {_lower(drop.high)}"
-    return [*shown, (f"Macro recall at {where}, which took no part", _lower(drop.value), inside)]
-
-
-def _lower(drop: float) -> str:
-    return f"{abs(drop):.2f} {'lower' if drop > 0 else 'higher'}"
+    where, change = view.title_of(numbers.outside), facts.changed_by(numbers.drop.macro, numbers.split)
+    return [*shown, (f"Macro recall at {where}, which took no part", look.share(numbers.drop.level), change)]
 
 
 def _estimate(estimate: Estimate, rests_on: str) -> tuple[str, str]:
@@ -171,6 +166,7 @@ def decided(view: RunView, decisions: list[Decision], model: str | None) -> Sect
                 "decision": stand.words,
                 "by": last.reviewer if last else "",
                 "time": last.time.replace("T", " ").replace("+00:00", " UTC") if last else "",
+                "had seen": last.seen if last else "",
                 "comment": last.comment if last else "",
             }
         )

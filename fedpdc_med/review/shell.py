@@ -21,7 +21,8 @@ from fedpdc_med.review.remembered import opened
 
 log = logging.getLogger(__name__)
 NO_SECOND, NOBODY = "", "no second run"
-INTERVALS = {"wilson": "Wilson, by patient where films repeat", "exact": "exact (Clopper-Pearson)"}
+INTERVALS = {"wilson": "by patient (recommended)", "exact": "exact (Clopper-Pearson), films as if independent"}
+WHERE = "Of recall, on Overview, Per-class recall, subgroups and Sign-off; other pages have intervals by patient."
 REFRESH_SECONDS = 5.0
 
 
@@ -176,14 +177,34 @@ def choose(root: Path, view: RunView, others: list[Listed]) -> Choice:
         st.sidebar.caption(look.plain(look.films_of(split)))
         models = view.models_on(split)
         model = models[0] if len(models) == 1 else pick("Model", models, "model", view.title_of)
+    remember("interval", list(INTERVALS))
     interval: Literal["wilson", "exact"] = st.sidebar.radio(
-        "95 % interval", ("wilson", "exact"), key="interval", format_func=INTERVALS.__getitem__
+        "95 % interval", ("wilson", "exact"), key="interval", format_func=INTERVALS.__getitem__, help=WHERE
     )
-    return Choice(opened(root, second) if second else None, split, interval, model)
+    st.query_params["interval"] = interval
+    return Choice(second_run(root, second), split, interval, model)
+
+
+def second_run(root: Path, name: str) -> RunView | None:
+    """The run to compare with; a damaged one takes nothing of the first run's page away."""
+    if not name:
+        return None
+    try:
+        return opened(root, name)
+    except UserError as error:
+        st.sidebar.error(look.plain(error), icon=":material/error:")
+        return None
 
 
 def pick(label: str, options: list[str], key: str, shown: Callable[[str], str]) -> str:
-    """A select box that falls back to its first option when another run does not have the chosen one."""
+    remember(key, options)
+    chosen = st.sidebar.selectbox(label, options, key=key, format_func=shown)
+    st.query_params[key] = chosen
+    return chosen
+
+
+def remember(key: str, options: list[str]) -> None:
+    """What was chosen, also before a reload, or the first option where this run does not have it."""
     if st.session_state.get(key) not in options:
-        st.session_state[key] = options[0]
-    return st.sidebar.selectbox(label, options, key=key, format_func=shown)
+        before = st.query_params.get(key)
+        st.session_state[key] = before if before in options else options[0]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pandas as pd
 
 from fedpdc_med.evaluation.errors import MISSED
-from fedpdc_med.evaluation.operating import choose_threshold, threshold_table
+from fedpdc_med.evaluation.operating import Rule, choose_threshold, threshold_table
 from fedpdc_med.evaluation.predictions import spoken
 from fedpdc_med.review import look
 
@@ -50,14 +50,19 @@ def by_site(table: pd.DataFrame, classes: list[str], title_of: Callable[[str], s
 
 
 def _recall(row: pd.Series) -> str:
-    return f"{look.share(row['recall'])} ({row['correct']:.0f} of {row['total']:.0f})" if row["total"] else "no films"
+    if not row["total"]:
+        return "no films"
+    of = f"{row['correct']:.0f} of {row['total']:.0f}"
+    return f"{look.share(row['recall'])} ({look.between(row['low'], row['high'])}), {of}"
 
 
-def operating(frame: pd.DataFrame, others: pd.DataFrame, classes: list[str]) -> pd.DataFrame:
-    """Each class at the threshold that `others` choose (best sum), with what it gives on `frame`."""
+def operating(
+    frame: pd.DataFrame, others: pd.DataFrame, classes: list[str], rule: Rule = "youden", wanted: float = 0.9
+) -> pd.DataFrame:
+    """Each class at the threshold that `others` choose, with what it gives on `frame`."""
     rows = []
     for label in classes:
-        chosen = choose_threshold(others, label)
+        chosen = choose_threshold(others, label, rule, wanted)
         if math.isnan(chosen.value):
             rows.append({"class": spoken(label), "threshold": look.NOT_ESTIMABLE, "note": chosen.note})
             continue
@@ -115,12 +120,7 @@ def subgroups(table: pd.DataFrame, attribute: str, classes: list[str]) -> pd.Dat
 
 
 def _cell(row: pd.Series) -> str:
-    if row["suppressed"]:
-        return "not shown"
-    if row["total"] == 0:
-        return "no films"
-    of = f"{row['correct']:.0f} of {row['total']:.0f}"
-    return f"{look.share(row['recall'])} ({look.between(row['low'], row['high'])}), {of}"
+    return "not shown" if row["suppressed"] else _recall(row)
 
 
 def without_empty(table: pd.DataFrame) -> pd.DataFrame:

@@ -52,8 +52,8 @@ def draw(monkeypatch):
         for key, value in {"run": run, "second": second, "split": split, "interval": interval}.items():
             if value is not None:
                 test.session_state[key] = value
-        if query is not None:
-            test.query_params["run"] = query
+        for key, value in (query or {}).items():
+            test.query_params[key] = value
         return Drawn(test.run())
 
     return drawn

@@ -13,6 +13,7 @@ from fedpdc_med.errors import UserError
 from fedpdc_med.review.decisions import model_hash, read_decisions, sign, standing
 
 CLASSES = ["normal", "covid-19"]
+SHOWN = {name: f"recall of {name}" for name in CLASSES}
 
 
 @pytest.fixture
@@ -22,7 +23,7 @@ def run(tmp_path):
 
 
 def accept(run, labels=("normal",), verdict="accept", reviewer="Dr. Ruth", comment=""):
-    return sign(run, list(labels), verdict, reviewer, comment, CLASSES, model_hash(run))
+    return sign(run, list(labels), verdict, reviewer, comment, SHOWN, model_hash(run))
 
 
 def test_a_decision_is_stored_with_the_hash_of_the_model_and_the_time(run):
@@ -32,6 +33,15 @@ def test_a_decision_is_stored_with_the_hash_of_the_model_and_the_time(run):
     assert {one["reviewer"] for one in stored} == {"Dr. Ruth"} and stored[0]["comment"] == "adults only"
     assert stored[0]["model_sha256"] == sha256(b"weights").hexdigest()
     assert stored[0]["time"].endswith("+00:00")
+    assert [one["seen"] for one in stored] == ["recall of normal", "recall of covid-19"]
+
+
+def test_decisions_of_before_the_record_of_what_was_seen_are_still_read(run):
+    accept(run)
+    stored = json.loads((run / "review.json").read_text())
+    del stored["decisions"][0]["seen"]
+    (run / "review.json").write_text(json.dumps(stored))
+    assert [(one.label, one.seen) for one in read_decisions(run)] == [("normal", "")]
 
 
 def test_the_list_only_grows_and_the_last_decision_on_a_class_holds(run):
@@ -55,7 +65,7 @@ def test_a_model_that_changed_while_the_page_was_open_cannot_be_signed(run):
     seen = model_hash(run)
     (run / "model.safetensors").write_bytes(b"trained again")
     with pytest.raises(UserError, match="has changed since this page was opened"):
-        sign(run, ["normal"], "accept", "Dr. Ruth", "", CLASSES, seen)
+        sign(run, ["normal"], "accept", "Dr. Ruth", "", SHOWN, seen)
     assert read_decisions(run) == []
 
 
@@ -97,8 +107,8 @@ def test_a_link_to_a_file_elsewhere_is_not_read(run, tmp_path_factory):
 def test_reviewers_who_sign_at_the_same_time_lose_nothing(run):
     script = (
         "import sys; from pathlib import Path; from fedpdc_med.review.decisions import model_hash, sign\n"
-        "run = Path(sys.argv[1])\n"
-        "for k in range(20): sign(run, ['normal'], 'accept', f'{sys.argv[2]}-{k}', '', ['normal'], model_hash(run))\n"
+        "run, SHOWN = Path(sys.argv[1]), {'normal': ''}\n"
+        "for k in range(20): sign(run, ['normal'], 'accept', f'{sys.argv[2]}-{k}', '', SHOWN, model_hash(run))\n"
     )
     command = [sys.executable, "-c", script, str(run)]
     with ThreadPoolExecutor() as pool:

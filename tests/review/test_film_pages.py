@@ -81,6 +81,10 @@ def test_a_sensitivity_can_be_asked_for(tmp_path, write_run, draw):
     weighting = select(open_run(tmp_path, "a").predictions, model="global", split="weighting")
     wanted = choose_threshold(weighting, "pneumonia", "sensitivity", 0.9).value
     assert page.test.main.slider[0].value == usable(wanted)
+    table = page.table("sensitivity").set_index("class")
+    assert table.loc["pneumonia", "threshold"] == f"{usable(wanted):.3f}"
+    other = choose_threshold(weighting, "tuberculosis", "sensitivity", 0.9).value
+    assert table.loc["tuberculosis", "threshold"] == f"{usable(other):.3f}"
 
 
 def test_calibration_shows_what_evaluation_counts(tmp_path, write_run, draw):
@@ -134,6 +138,15 @@ def test_signing_off_is_stored_beside_the_run_and_shown(tmp_path, write_run, dra
     assert table.loc["tuberculosis", "decision"] == "not decided"
     raw = page.test.main.table[0].value.to_numpy().ravel()
     assert not [cell for cell in raw if re.search(r"(?<!\\)[<*\[$]", str(cell))]  # escaped, so shown as text
+
+
+def test_a_model_is_signed_off_on_the_reported_films_whatever_is_looked_at(tmp_path, write_run, draw):
+    folder = write_run(tmp_path / "a")
+    page = draw(tmp_path, "signoff", split="local")
+    assert page.table("decision").set_index("class").loc["COVID-19", "found"] == "18 of 20"
+    signed(page)
+    stored = json.loads((folder / "review.json").read_text())["decisions"]
+    assert stored[0]["seen"] == "recall 0.90, 18 of 20 holdout films"
 
 
 def test_an_incomplete_signature_is_refused_with_a_sentence(tmp_path, write_run, draw):

@@ -19,7 +19,9 @@ def test_overview_shows_the_numbers_that_evaluation_computes(tmp_path, write_run
     assert numbers.macro.value == pytest.approx((19 + 16 + 18 + 5) / 80)
     assert f"### {numbers.macro.value:.2f}" in text
     assert numbers.drop.macro.value == pytest.approx((58 - 29) / 80)
-    assert "0.36 lower" in text and "at island, which took no part" in text
+    assert numbers.drop.level == pytest.approx(29 / 80)
+    assert "### :red[0.36]" in text and "at island, which took no part" in text
+    assert "0.36 lower than on holdout" in text
 
 
 def test_overview_says_what_it_is_for_and_when_not_to_use_it(tmp_path, write_run, draw):
@@ -133,3 +135,25 @@ def test_compare_with_other_classes_is_a_sentence(tmp_path, write_run, draw):
     write_run(tmp_path / "a")
     write_run(tmp_path / "b", {"cat": (1, 2), "dog": (1, 2)})
     assert "different classes" in draw(tmp_path, "compare", run="a", second="b").errors[0]
+
+
+@pytest.mark.parametrize("split", ["holdout", "local"])
+def test_what_to_beware_of_does_not_change_with_the_films_that_are_looked_at(tmp_path, write_run, draw, split):
+    write_run(tmp_path / "a")
+    assert "may miss in every second film: tuberculosis (0.25)" in draw(tmp_path, "overview", split=split).text
+
+
+def test_a_damaged_second_run_takes_nothing_of_the_first_away(tmp_path, write_run, draw):
+    write_run(tmp_path / "a")
+    (write_run(tmp_path / "b") / "predictions.parquet").write_bytes(b"no table")
+    page = draw(tmp_path, "overview", run="a", second="b")
+    assert "5 of 20 films found" in page.text
+    assert ["predictions.parquet of b is damaged" in error.replace("\\", "") for error in page.errors] == [True]
+
+
+def test_what_was_chosen_outlives_a_reload(tmp_path, write_run, draw):
+    write_run(tmp_path / "a")
+    first = draw(tmp_path, "recall", split="weighting", interval="exact").test
+    address = {key: first.query_params[key] for key in ("run", "split", "interval")}
+    again = draw(tmp_path, "recall", query=address).test  # a new session
+    assert (again.sidebar.selectbox[2].value, again.sidebar.radio[0].value) == ("weighting", "exact")

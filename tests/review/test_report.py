@@ -81,7 +81,8 @@ def test_every_number_is_the_one_that_evaluation_computes(tmp_path, write_run):
     numbers = headline(frame)
     for estimate in (numbers.worst, numbers.macro):
         assert f"95 % interval {estimate.low:.2f} to {estimate.high:.2f}" in page.text
-    assert f"{numbers.drop.macro.value:.2f} lower" in page.text
+    assert f"{numbers.drop.level:.2f}" in page.text
+    assert f"{numbers.drop.macro.value:.2f} lower than on holdout" in page.text
     found = calibration(mine)
     assert f"Brier score {found.brier:.3f}" in page.text
     assert f"expected calibration error {found.ece:.3f}" in page.text
@@ -95,7 +96,7 @@ def test_every_number_is_the_one_that_evaluation_computes(tmp_path, write_run):
     cells = dangerous_cells(mine)
     first = page.tables["Mistakes, diseases called normal first"][1]
     assert first[:3] == [cells.loc[0, "name"], "disease missed", "15 of 20"]  # 5 of 20 tuberculosis films were found
-    assert "0.45 (9 of 20)" in page.tables["At sites that took no part"][1]
+    assert "0.45 (0.26 to 0.66), 9 of 20" in page.tables["At sites that took no part"][1]
 
 
 def test_the_page_needs_no_network_and_no_script(tmp_path, write_run):
@@ -119,13 +120,13 @@ HOSTILE = ("<script>alert(1)</script>", "$\\frac{x}{$ & <b>", "--><img src=x one
 def test_text_of_a_run_and_of_a_reviewer_is_text(tmp_path, write_run):
     classes = dict.fromkeys(HOSTILE, (3, 5))
     folder = write_run(tmp_path / "a", classes, titles={"harbor": HOSTILE[0], "hill": HOSTILE[2]})
-    sign(folder, [HOSTILE[0]], "reject", HOSTILE[2], HOSTILE[0], list(HOSTILE), model_hash(folder))
+    sign(folder, [HOSTILE[0]], "reject", HOSTILE[2], HOSTILE[0], dict.fromkeys(HOSTILE, HOSTILE[1]), model_hash(folder))
     _, page = report_of(tmp_path, "a")
     assert not [tag for tag, _ in page.elements if tag == "script"]
     assert not [attrs for _, attrs in page.elements if any(key.startswith("on") for key in attrs)]
     assert {row[0] for row in page.tables["Recall of each class"][1:]} == set(HOSTILE)
     row = next(row for row in page.tables["Decisions"] if row[0] == HOSTILE[0])
-    assert row[1:3] == ["reject", HOSTILE[2]] and row[4] == HOSTILE[0]
+    assert row[1:3] == ["reject", HOSTILE[2]] and row[4:] == [HOSTILE[1], HOSTILE[0]]
     for _, attrs in page.elements:
         if "src" in attrs:
             picture = Read(base64.b64decode(attrs["src"].partition(",")[2]).decode())
@@ -140,12 +141,12 @@ def test_decisions_on_another_model_are_shown_as_no_longer_valid(tmp_path, write
         "accept",
         "Dr. Ruth",
         "fine",
-        open_run(tmp_path, "a").classes,
+        {"normal": "19 of 20", "covid-19": "18 of 20"},
         model_hash(folder),
     )
     _, page = report_of(tmp_path, "a")
     decided = {row[0]: row for row in page.tables["Decisions"][1:]}
-    assert decided["COVID-19"][1:3] == ["accept", "Dr. Ruth"] and decided["COVID-19"][4] == "fine"
+    assert decided["COVID-19"][1:3] == ["accept", "Dr. Ruth"] and decided["COVID-19"][4:] == ["18 of 20", "fine"]
     assert decided["tuberculosis"][1] == "not decided"
     (folder / "model.safetensors").write_bytes(b"another model")
     _, page = report_of(tmp_path, "a")

@@ -75,8 +75,8 @@ def test_a_link_to_a_run_opens_it_and_to_anything_else_does_not(tmp_path, write_
     write_run(tmp_path / "runs" / "a")
     write_run(tmp_path / "runs" / "b")
     write_run(tmp_path / "secret")
-    assert "Run: a" in draw(tmp_path / "runs", "overview", query="a").text
-    page = draw(tmp_path / "runs", "overview", query="../secret")
+    assert "Run: a" in draw(tmp_path / "runs", "overview", query={"run": "a"}).text
+    page = draw(tmp_path / "runs", "overview", query={"run": "../secret"})
     assert "not in the runs folder" in page.text and "Run: b" in page.text
 
 

@@ -33,7 +33,9 @@ def page(view: RunView, choice: Choice) -> None:
     look.chart(differences(both), "differences", "Difference in recall between the two runs, class by class")
     look.table(as_text(both))
     st.caption(
-        "Each film is judged by both runs; only films on which exactly one is right count in McNemar's exact test. "
+        "Each film is judged by both runs; only films on which exactly one is right count. The test is McNemar's exact "
+        "one; where patients have several films, its exact form by patient, in which a patient's films change sides "
+        "together. "
         "Holm's p allows for having asked about every class. A filled circle means Holm's p below 0.05. "
         "The row of all films is accuracy, the others are recall."
     )
@@ -52,13 +54,13 @@ def second_model(view: RunView, choice: Choice, second: RunView) -> str:
 def verdict(found: Comparison) -> str:
     """What the tests say in one or two sentences; no difference shown is not the same as no difference."""
     row = found.overall.iloc[0]
-    change = f"{look.signed(row['difference'])} ({look.signed(row['low'])} to {look.signed(row['high'])})"
+    size, better = f"{abs(row['difference']):.2f}", row["difference"] > 0
+    change = "no different" if size == "0.00" else f"{size} {'higher' if better else 'lower'}"
+    change += f" ({look.signed(row['low'])} to {look.signed(row['high'])})"
     clear = found.by_class[found.by_class["p_holm"] < 0.05]
     up = [spoken(name) for name in clear.loc[clear["difference"] > 0, "class"]]
     down = [spoken(name) for name in clear.loc[clear["difference"] < 0, "class"]]
-    parts = [
-        f"On {look.count(found.films, 'film')} both runs have seen, the second run's accuracy differs by {change}."
-    ]
+    parts = [f"On {look.count(found.films, 'film')} both runs have seen, the second run's accuracy is {change}."]
     if up:
         parts.append(f"It finds more of: {', '.join(up)}.")
     if down:

@@ -131,7 +131,9 @@ def name_dangers(cells: pd.DataFrame, most: int = 12) -> None:
     if rest > 0:
         st.caption(f"{look.count(rest, 'further mistake')} not listed; they are in the matrix.")
     if (cells["kind"] == MISSED).any():
-        st.caption("Diseases called normal stay in the list when they never happened: 0 of 12 is no proof of safety.")
+        st.caption(
+            "Diseases called normal stay in the list when they never happened: none among few is no proof of safety."
+        )
 
 
 @st.fragment
@@ -142,7 +144,7 @@ def cell_films(view: RunView, choice: Choice, frame: pd.DataFrame, counts: pd.Da
     if inside.empty:
         st.caption("No film is in this cell.")
         return
-    st.caption(f"Most confident first. Beside each film a Grad-CAM map: {LABEL[0].lower()}{LABEL[1:]}")
+    st.caption("Most confident first.")
     last = -(-len(inside) // FILMS_A_PAGE)
     number = 1
     if last > 1:
@@ -156,6 +158,8 @@ def draw_films(view: RunView, choice: Choice, some: pd.DataFrame, called: str) -
     pictures, why = pictures_of(view.fingerprint, places, view.classes.index(called), choice.model, view)
     if why:
         st.info(look.plain(why))
+    elif any(pictures):
+        st.caption(f"Beside each film a Grad-CAM map: {LABEL[0].lower()}{LABEL[1:]}")
     shelf = shelf_of(view.fingerprint, view)
     absent = {site for (site, _), picture in zip(places, pictures, strict=True) if picture is None}
     for site in sorted(absent):

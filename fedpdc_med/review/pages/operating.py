@@ -75,9 +75,8 @@ def page(view: RunView, choice: Choice) -> None:
     if st.session_state.get("operating_class") not in view.classes:
         st.session_state["operating_class"] = next(name for name in view.classes if name != normal_class(view.classes))
     label = left.selectbox("Class", view.classes, key="operating_class", format_func=spoken)
-    if split is None:
-        chosen = None
-    else:
+    chosen = None
+    if split is not None:
         rule = middle.selectbox("Choose the threshold by", list(RULES), key="operating_rule")
         wanted = 0.9
         if RULES[rule] == "sensitivity":
@@ -91,10 +90,17 @@ def page(view: RunView, choice: Choice) -> None:
     explore(view, choice, frame, label, chosen, split)
     if split is not None:
         st.subheader("Every class at its chosen threshold", anchor=False)
-        others = others_of(view, choice, split)
+        others, by = others_of(view, choice, split), (RULES[rule], wanted)
         mark = view.fingerprint
-        look.table(every_class(mark, choice.model, choice.split, split, view.classes, frame, others))
-        st.caption(f"Best balance: the best sum of sensitivity and specificity (Youden) on {WHICH[split]}.")
+        look.table(every_class(mark, choice.model, choice.split, split, view.classes, by, frame, others))
+        how = {
+            "youden": "Best balance: the best sum of sensitivity and specificity (Youden)",
+            "sensitivity": f"The highest threshold with a sensitivity of at least {wanted:g}",
+        }[RULES[rule]]
+        st.caption(
+            f"{how} on {WHICH[split]}. Sensitivity at a threshold is not the recall of the other pages, where a film "
+            "is called the most probable class: a low threshold calls one film several things."
+        )
 
 
 @st.fragment
@@ -145,6 +151,13 @@ def explore(
 
 @st.cache_data(max_entries=64, show_spinner=False)
 def every_class(
-    mark: str, model: str, split: str, choosing: str, classes: list[str], _frame: pd.DataFrame, _others: pd.DataFrame
+    mark: str,
+    model: str,
+    split: str,
+    choosing: str,
+    classes: list[str],
+    by: tuple[Rule, float],
+    _frame: pd.DataFrame,
+    _others: pd.DataFrame,
 ) -> pd.DataFrame:
-    return tables.operating(_frame, _others, classes)
+    return tables.operating(_frame, _others, classes, *by)

@@ -10,9 +10,9 @@ from fedpdc_med.evaluation.recall import Estimate
 from fedpdc_med.evaluation.sites import Headline
 from fedpdc_med.review import facts, look, remembered
 from fedpdc_med.review.figures.overview import training_bars
-from fedpdc_med.review.library import Choice, RunView
+from fedpdc_med.review.library import Choice, RunView, reported
 
-SMALL_PART = "Estimates, not facts: every number has a 95 % interval, and the worst class was picked after looking."
+SMALL_PART = "Estimates, not facts: mind the 95 % intervals, and that the worst class was picked after looking."
 
 
 def page(view: RunView, choice: Choice) -> None:
@@ -50,22 +50,9 @@ def outside(view: RunView, choice: Choice, found: Headline, other: Headline | No
         return
     drop = found.drop.macro
     where = f"at {view.title_of(found.outside)}, which took no part"
-    second = other.drop.macro if other and other.drop else None
-    look.number(
-        label,
-        lower(drop.value),
-        [where, f"95 % interval {lower(drop.low)} to {lower(drop.high)}", drop.note, fall_beside(second)],
-        warn=drop.low > 0,
-    )
-
-
-def lower(drop: float) -> str:
-    size = f"{abs(drop):.2f}"
-    return size if size == "0.00" else f"{size} {'lower' if drop > 0 else 'higher'}"
-
-
-def fall_beside(drop: Estimate | None) -> str:
-    return f"second run: {lower(drop.value)}, {lower(drop.low)} to {lower(drop.high)}" if drop else ""
+    second = f"second run: {look.share(other.drop.level)}" if other and other.drop else ""
+    lines = [where, facts.changed_by(drop, choice.split), drop.note, second]
+    look.number(label, look.share(found.drop.level), lines, warn=drop.low > 0)
 
 
 def second_numbers(choice: Choice) -> Headline | None:
@@ -96,6 +83,9 @@ def use(view: RunView, choice: Choice, found: Headline | None) -> None:
         bullets(facts.intended_use(view))
     with right:
         st.subheader("When not to use it", anchor=False)
+        if found is not None:  # what to beware of does not change with the films that a reader happens to look at
+            choice = reported(view, choice)
+            found = remembered.numbers(view, choice)
         bullets(facts.not_to_use(view, found, remembered.recall(view, choice) if found else None))
 
 

@@ -45,7 +45,8 @@ def show_shortcuts(found: Checked, classes: list[str]) -> None:
     if found.findings:
         st.markdown(
             f"Simple guesses on {look.count(found.films, 'film')} of all sites and the reference, none of which sees "
-            "more of the lung than a 16 by 16 picture. A model can use the same shortcuts, and then fails elsewhere."
+            "more of the lung than a 16 by 16 picture. A model can use the same shortcuts, and then fails elsewhere. "
+            "Judged by the lower end of each interval."
         )
     for finding in found.findings:
         show_finding(finding, classes)

@@ -1,5 +1,8 @@
 """Sign-off: a reviewer's decision on each class, kept beside the run, and the report to take along."""
 
+from collections.abc import Hashable
+from typing import Any
+
 import pandas as pd
 import streamlit as st
 
@@ -18,13 +21,14 @@ from fedpdc_med.review.decisions import (
     sign,
     standing,
 )
-from fedpdc_med.review.library import Choice, RunView, films
+from fedpdc_med.review.library import Choice, RunView, films, reported
 from fedpdc_med.review.report import make_report
 
 SAID = "signoff_said"
 
 
 def page(view: RunView, choice: Choice) -> None:
+    choice = reported(view, choice)  # a model is signed off on the films that chose nothing, whatever is looked at
     frame = films(view, choice)
     model = model_hash(view.folder)
     decisions = read_decisions(view.folder)
@@ -32,15 +36,19 @@ def page(view: RunView, choice: Choice) -> None:
         st.info("This run has no global model (its method shares none), so there is nothing to sign off.")
     else:
         st.text(f"Model, SHA-256: {model}")
-        show_standing(view, choice, frame, standing(decisions, view.classes, model))
-        ask(view, model)
+        recall = {row["class"]: row for row in per_class_recall(frame, choice.method).to_dict("records")}
+        show_standing(choice, recall, standing(decisions, view.classes, model))
+        ask(view, {label: seen_of(row, choice.split) for label, row in recall.items()}, model)
     show_history(decisions, model)
     offer_report(view, model, len(decisions))
 
 
-def show_standing(view: RunView, choice: Choice, frame: pd.DataFrame, stands: list[Standing]) -> None:
+def seen_of(row: dict[Hashable, Any], split: str) -> str:
+    return f"recall {look.share(row['recall'])}, {row['correct']} of {row['total']} {split} films"
+
+
+def show_standing(choice: Choice, recall: dict[str, dict[Hashable, Any]], stands: list[Standing]) -> None:
     st.subheader("What holds now", anchor=False)
-    recall = {row["class"]: row for row in per_class_recall(frame, choice.method).to_dict("records")}
     rows = []
     for stand in stands:
         row = recall[stand.label]
@@ -57,7 +65,7 @@ def show_standing(view: RunView, choice: Choice, frame: pd.DataFrame, stands: li
         )
     table = pd.DataFrame(rows)
     look.table(table if table["by"].any() else table.drop(columns=["by", "comment"]))
-    st.caption(look.plain(f"Recall on {look.films_of(choice.split)}."))
+    st.caption(look.plain(f"Recall on {look.films_of(choice.split)}, whatever films are chosen in the sidebar."))
     if any(stand.decision and not stand.valid for stand in stands):
         st.warning(
             "Decisions made on another model do not hold for this one. Look at its numbers and decide again.",
@@ -65,7 +73,7 @@ def show_standing(view: RunView, choice: Choice, frame: pd.DataFrame, stands: li
         )
 
 
-def ask(view: RunView, model: str) -> None:
+def ask(view: RunView, shown: dict[str, str], model: str) -> None:
     st.subheader("Decide", anchor=False)
     if said := st.session_state.pop(SAID, None):
         st.success(look.plain(said), icon=":material/check:")
@@ -75,14 +83,14 @@ def ask(view: RunView, model: str) -> None:
         reviewer = st.text_input("Your name", max_chars=LONGEST_NAME, key="signoff_name")
         comment = st.text_area("Comment, or the conditions", max_chars=LONGEST_COMMENT, key="signoff_comment")
         st.caption(
-            "Stored in review.json beside the run, with the time and the SHA-256 of the model. Nothing can be taken "
-            "back; decide again to replace a decision. Write nothing that identifies a patient."
+            "Stored in review.json beside the run, with the time, the recall shown above and the SHA-256 of the model. "
+            "Nothing can be taken back; decide again to replace a decision. Write nothing that identifies a patient."
         )
         asked = st.form_submit_button("Sign", type="primary")
     if not asked:
         return
     try:
-        made = sign(view.folder, labels, verdict or "", reviewer, comment, view.classes, model)
+        made = sign(view.folder, labels, verdict or "", reviewer, comment, shown, model)
     except UserError as error:
         st.error(look.plain(f"Not signed: {error}."), icon=":material/error:")
         return
@@ -104,6 +112,7 @@ def history_table(decisions: list[Decision], model: str | None) -> pd.DataFrame:
             "class": spoken(one.label),
             "decision": one.verdict,
             "by": one.reviewer,
+            "had seen": one.seen,
             "comment": one.comment,
             "on": "this model" if one.model_sha256 == model else f"another model ({one.model_sha256[:12]}…)",
         }
