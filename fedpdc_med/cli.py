@@ -20,6 +20,7 @@ from fedpdc_med.review import commands as reviewing
 from fedpdc_med.simulation import commands as simulation
 from fedpdc_med.simulation.show import print_result
 
+AGAIN = "free some space or mend the permissions, then give the same command again"
 app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -87,6 +88,12 @@ def main() -> None:
     except WorkFailed as error:
         error_console.print(f"[bold red]failed:[/] {escaped(error)}")
         sys.exit(1)
+    except OSError as error:
+        if not error.strerror:  # not the machine's, so a mistake of the program
+            raise
+        where = f": {error.filename}" if error.filename else ""
+        error_console.print(f"[bold red]failed:[/] {escaped(error.strerror)}{escaped(where)}; {AGAIN}")
+        sys.exit(1)
     except (click.exceptions.Abort, KeyboardInterrupt):
         code = INTERRUPTED
     except click.ClickException as error:
@@ -99,7 +106,7 @@ def main() -> None:
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def escaped(error: Exception) -> str:
+def escaped(error: object) -> str:
     return str(error).replace("[", r"\[")
 
 

@@ -180,6 +180,24 @@ def test_a_users_mistake_is_one_line_and_exit_code_2(tmp_path, monkeypatch, caps
     assert "Traceback" not in said
 
 
+def test_a_home_that_cannot_be_written_is_one_line_and_exit_code_1(tmp_path):
+    (tmp_path / "home").write_text("a file, no folder")
+    done = subprocess.run(
+        [*COMMAND, "benchmark", "run", "digits", "--rounds", "1"],
+        cwd=tmp_path,
+        env={**environment(tmp_path), "FEDPDC_HOME": "home"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("failed: ") and "Traceback" not in done.stderr
+
+
+def test_a_run_is_resumed_by_its_name_in_the_runs_folder(tmp_path):
+    run_digits(tmp_path, "home/runs/mine")
+    assert fedpdc(tmp_path, "resume", "mine").returncode == 0
+
+
 def test_resume_of_a_folder_without_a_run_says_so(tmp_path):
     done = fedpdc(tmp_path, "resume", "nothing")
     assert done.returncode == 2
@@ -204,7 +222,7 @@ def test_ctrl_c_leaves_a_run_that_resume_continues(tmp_path):
         start_new_session=True,
     )
     deadline = time.monotonic() + 120
-    while not Run(tmp_path / "run").rounds() and time.monotonic() < deadline:
+    while not ((done := Run(tmp_path / "run").progress()) and done.round) and time.monotonic() < deadline:
         time.sleep(0.1)
     os.killpg(process.pid, signal.SIGINT)  # a terminal sends Ctrl-C to the whole group, workers included
     _, said = process.communicate(timeout=60)

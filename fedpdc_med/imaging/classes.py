@@ -16,4 +16,4 @@ _CLASS_OF = {name: label for label, names in _OTHER_NAMES.items() for name in na
 
 def class_of(text: str) -> str | None:
     """The class a label means, whatever its case and punctuation, or None."""
-    return _CLASS_OF.get(re.sub(r"[\s_-]+", " ", text).strip().lower())
+    return _CLASS_OF.get(re.sub(r"[\s_\u2010-\u2015-]+", " ", text).strip().lower())

@@ -96,18 +96,22 @@ def radiography_database(folder: Path) -> Iterator[FilmRecord]:
 
 
 def folder_per_class(folder: Path) -> Iterator[FilmRecord]:
-    """Anybody's PNG or JPEG films in folders; they may not be public, so their pseudonyms use the site's key."""
+    """Anybody's PNG or JPEG films in folders; they may not be public, so their pseudonyms use the site's key.
+
+    A folder below the class's is a patient; a film that lies in none counts as a patient of its own.
+    """
     for path, label in _class_folders(folder):
         name = path.relative_to(folder).as_posix()
+        below = path.relative_to(folder).parts[1:-1]
         nih = _NIH_NAME.match(path.stem)
         yield FilmRecord(
             name,
             path,
             source="folder-per-class",
             label=label,
-            patient=f"nih:{nih[1]}" if nih else name,
+            patient=f"nih:{nih[1]}" if nih else "/".join(below) if below else name,
             view="frontal",
-            problem=_class_problem(label),
+            problem=_class_problem(label) or _picture_problem(path),
         )
 
 
@@ -144,9 +148,13 @@ def _class_folders(folder: Path) -> Iterator[tuple[Path, str]]:
     for below in sorted(path for path in folder.iterdir() if path.is_dir()):
         label = class_of(below.name) or ""
         films = below / "images" if (below / "images").is_dir() else below
-        for path in sorted(films.iterdir()):
-            if path.suffix.lower() in PICTURES:
+        for path in sorted(films.rglob("*")):
+            if not path.is_dir():
                 yield path, label
+
+
+def _picture_problem(path: Path) -> tuple[Reason, str] | None:
+    return None if path.suffix.lower() in PICTURES else (Reason.NOT_PICTURE, "neither PNG nor JPEG by its name")
 
 
 def _class_problem(label: str) -> tuple[Reason, str] | None:

@@ -18,8 +18,11 @@ from fedpdc_med.imaging.dicom import CHEST
 from fedpdc_med.imaging.labels import one_label, read_labels
 from fedpdc_med.imaging.records import FRONTAL, VIEWS, Verdict
 from fedpdc_med.imaging.settings import Fit
+from fedpdc_med.imaging.sources import records_of
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from fedpdc_med.imaging.ingest import IngestResult
 
 console = Console()
@@ -58,6 +61,9 @@ def ingest(
     seconds: Annotated[float, typer.Option(min=1, help="Give up on a film that takes longer to decode.")] = 60,
     seed: Annotated[int, typer.Option(help="Draws the split into training and test patients.")] = 0,
     replace: Annotated[bool, typer.Option("--replace", help="Replace the film store the site already has.")] = False,
+    list_refused: Annotated[
+        bool, typer.Option("--list", help="Name every file that was not accepted, on the terminal only.")
+    ] = False,
     workers: Processes = None,
 ) -> None:
     """Turn a folder of DICOM files, or a public collection, into a site's film store.
@@ -73,10 +79,11 @@ def ingest(
 
     if labels and label:
         raise UserError("give --labels or --label, not both")
+    known = read_labels(labels) if labels else one_label(label) if label else None
     result = run_ingest(
         source,
         site,
-        labels=read_labels(labels) if labels else one_label(label) if label else None,
+        labels=known,
         labels_file=labels,
         collection=collection,
         size=size,
@@ -92,6 +99,13 @@ def ingest(
         seed=seed,
     )
     _print_summary(result, site)
+    names = {place: record.name for place, record in records_of(source, collection, known, labels).items()}
+    if known and (unused := known.unused(names.values())):
+        console.print(f"[yellow]{unused} of {len(known.rows)} rows of the label table name no file below SOURCE[/]")
+    if list_refused:
+        _print_refused(result, names)
+    elif result.films < len(result.report):
+        console.print("Which files these are: the same command with --list", highlight=False)
     check_rejects(result, max_rejects)
 
 
@@ -142,6 +156,24 @@ def _list(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
+def _warnings(manifest: "pd.DataFrame") -> list[str]:
+    """What makes the split into training and test patients worth little."""
+    films = manifest["patient"].value_counts()
+    found = []
+    if films.iloc[0] > len(manifest) / 2 and len(manifest) > 1:
+        found.append(
+            f"One patient has {films.iloc[0]} of the {len(manifest)} films: do all films carry the same patient id?"
+        )
+    if not (manifest["split"] == "test").any():
+        found.append("No film is left to test with: there are too few patients.")
+    if (manifest["source"] == "folder-per-class").all() and films.iloc[0] == 1 and len(manifest) > 1:
+        found.append(
+            "Every picture counts as a patient of its own. Put the films of a patient into a folder below the class's, "
+            "or two of them may end up in training and in test."
+        )
+    return found
+
+
 def _print_summary(result: "IngestResult", site: str) -> None:
     from fedpdc_med.imaging.store import read_store
 
@@ -157,14 +189,19 @@ def _print_summary(result: "IngestResult", site: str) -> None:
         classes = ", ".join(f"{count} {label}" for label, count in Counter(counts["classes"]).items() if count)
         splits = ", ".join(f"{count} {split}" for split, count in counts["splits"].items())
         console.print(f"{counts['films']} films of {counts['patients']} patients: {classes}; {splits}")
+        for warning in _warnings(read_store(result.store).manifest):
+            console.print(f"[yellow]{warning}[/]")
+        console.print(f"Film store, with ingest_report.csv: {result.store}", highlight=False, soft_wrap=True)
     if result.replaced:
         console.print(
             f"[yellow]{result.replaced} worker processes died or took longer than --seconds and were replaced[/]; "
             "films that failed twice are in the table above"
         )
-    if result.films < len(result.report):
-        console.print(
-            "ingest_report.csv in the site's film store numbers the files as this list does: "
-            "find SOURCE -type f | LC_ALL=C sort | cat -n",
-            highlight=False,
-        )
+
+
+def _print_refused(result: "IngestResult", names: dict[int, str]) -> None:
+    """File names stay on the hospital's own screen: no report holds them."""
+    for place, verdict, reason, detail in result.report:
+        if verdict != Verdict.ACCEPTED:
+            about = f"{reason}, {detail}" if detail else reason
+            console.print(f"{place}  {names.get(place, '?')}  {about}", markup=False, highlight=False, soft_wrap=True)

@@ -28,10 +28,30 @@ KEY_BYTES = 32
 _KEPT_TEXT = {"RescaleType", "CodeValue", "CodingSchemeDesignator", "CodeMeaning"}
 _KEPT_UIDS = {"SOPClassUID", "SOPInstanceUID", "StudyInstanceUID", "SeriesInstanceUID"}
 _KEPT_SEQUENCES = {"VOILUTSequence", "ModalityLUTSequence", "ViewCodeSequence", "AnatomicRegionSequence"}
+# Codes of the standard that tell how to read or show the pixels; makers write free text into others of this kind.
+_KEPT_CODES = {
+    "ImageType",
+    "Modality",
+    "PresentationIntentType",
+    "PhotometricInterpretation",
+    "PixelIntensityRelationship",
+    "PresentationLUTShape",
+    "VOILUTFunction",
+    "LossyImageCompression",
+    "LossyImageCompressionMethod",
+    "BurnedInAnnotation",
+    "BodyPartExamined",
+    "ViewPosition",
+    "ImageLaterality",
+    "Laterality",
+    "PatientOrientation",
+    "SpecificCharacterSet",
+}
 _NOTHING: set[str] = set()
 _KEPT = {
     **dict.fromkeys(("LO", "LT", "PN", "SH", "ST", "UC", "UR", "UT", "AE", "UN"), _KEPT_TEXT),
     **dict.fromkeys(("DA", "DT", "TM"), _NOTHING),
+    "CS": _KEPT_CODES,
     "UI": _KEPT_UIDS,
     "SQ": _KEPT_SEQUENCES,
 }
@@ -89,6 +109,8 @@ def deidentified(ds: Dataset, key: bytes, *, film: str, patient: str, sex: str, 
     _strip(ds)
     for element in ds.group_dataset(0x0010):
         del ds[element.tag]
+    if "ImageType" in ds:  # two codes of the standard, then anything
+        ds.ImageType = ["ORIGINAL" if "ORIGINAL" in ds.ImageType else "DERIVED", "PRIMARY"]
     for keyword in _EMPTIED:
         setattr(ds, keyword, "")
     for keyword, uid in uids.items():

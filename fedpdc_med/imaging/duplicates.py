@@ -101,7 +101,8 @@ class Overlap:
 def overlap(manifest: pd.DataFrame, reference: pd.DataFrame) -> Overlap:
     """Which films of a site are, or show a patient who is, in the reference set.
 
-    Pseudonyms of films and patients can only agree for published collections, because every site has a key of its own.
+    Pseudonyms of films and patients can only agree for published collections, because every site has a key of its own;
+    but a film that is found in the reference tells which patient of the site is in it, with all of their films.
     """
     same = (manifest["pixel_hash"].isin(reference["pixel_hash"]) | manifest["film"].isin(reference["film"])).to_numpy(
         bool
@@ -109,6 +110,8 @@ def overlap(manifest: pd.DataFrame, reference: pd.DataFrame) -> Overlap:
     near = np.zeros(len(manifest), bool)
     near[near_pairs(list(manifest["perceptual_hash"]), list(reference["perceptual_hash"])).first] = True
     patient = manifest["patient"].isin(reference["patient"]).to_numpy(bool)
+    of_found = manifest["patient"].isin(manifest.loc[same | near, "patient"]).to_numpy(bool)
+    patient = patient | of_found
     shared = same | near | patient
     return Overlap(
         shared,

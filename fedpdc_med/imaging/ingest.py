@@ -101,18 +101,28 @@ def ingest(
     )
 
 
+HINTS = {
+    str(Reason.NOT_DICOM): ", and PNG or JPEG films belong into a folder a class, without --labels",
+    str(Reason.NO_LABEL): ", and the column film must hold paths below SOURCE, or SOP instance UIDs",
+}
+
+
 def check_rejects(result: IngestResult, most: float) -> None:
     """Too many refused files usually mean a wrong folder or a wrong label table."""
     if not result.report:
         raise WorkFailed("SOURCE has no files")
-    refused = len(result.report) - result.films
+    asked_for = result.verdicts.get((Verdict.REJECTED, Reason.IN_REFERENCE), 0)  # left out because --without says so
+    refused = len(result.report) - result.films - asked_for
     if result.films == 0 or refused > most * len(result.report):
         (_, reason), count = max(
             ((v, n) for v, n in result.verdicts.items() if v[0] != Verdict.ACCEPTED), key=lambda item: item[1]
         )
+        what = (
+            "nothing was stored" if result.films == 0 else f"the {result.films} accepted films were stored all the same"
+        )
         raise WorkFailed(
-            f"{refused} of {len(result.report)} files were not accepted, more than --max-rejects {most:g} allows; "
-            f"the most frequent reason is: {reason} ({count}); see ingest_report.csv in the site's film store"
+            f"{refused + asked_for} of {len(result.report)} files were not accepted, more than --max-rejects {most:g} "
+            f"allows; the most frequent reason is: {reason} ({count}){HINTS.get(reason, '')}; {what}"
         )
 
 
@@ -187,8 +197,9 @@ def _write(
     seed: int,
     fingerprint: str,
 ) -> None:
-    write_report(folder, _report(outcomes))
     accepted = [place for place in sorted(outcomes) if outcomes[place].verdict == Verdict.ACCEPTED]
+    if accepted or not (folder / "store.json").is_file():  # a store keeps the report of its own films
+        write_report(folder, _report(outcomes))
     if not accepted:
         return
     manifest = with_splits(pd.DataFrame([outcomes[place].row for place in accepted]), seed)

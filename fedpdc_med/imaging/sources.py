@@ -39,8 +39,19 @@ def records_of(
 def _files(source: Path) -> list[tuple[str, Path]]:
     if source.is_file():
         return [(source.name, source)]
-    found = [Path(folder, name) for folder, _, names in os.walk(source) for name in names]
-    return sorted((path.relative_to(source).as_posix(), path) for path in found if path.is_file())
+    unreadable: list[Path] = []  # folders; reported as files that cannot be read
+    found: list[Path] = []
+    seen: set[str] = set()  # so that a link to a folder above ends
+    for folder, below, names in os.walk(
+        source, followlinks=True, onerror=lambda error: unreadable.append(Path(error.filename))
+    ):
+        below.sort()
+        if (real := os.path.realpath(folder)) in seen:
+            below.clear()
+            continue
+        seen.add(real)
+        found += [path for name in names if (path := Path(folder, name)).is_file() or path.is_symlink()]
+    return sorted((path.relative_to(source).as_posix(), path) for path in found + unreadable)
 
 
 def fingerprint_of(records: dict[int, FilmRecord], settings: Settings, without: Path | None, seed: int) -> str:

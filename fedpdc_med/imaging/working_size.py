@@ -49,7 +49,10 @@ def picture(path: Path) -> tuple[Shown, str]:
             raise Refused(Reason.SHAPE, f"{image.width} x {image.height} pixels")
         turned = ImageOps.exif_transpose(image)
         if turned.mode.startswith("I"):
-            return Shown(np.asarray(turned, np.float32), 1 / (2**16 - 1)), "16-bit picture"
+            values = np.asarray(turned, np.float32)
+            # Scanners export 10, 12 or 14 bits in 16; taken for 16 such a film would be nearly black.
+            bits = next((bits for bits in (8, 10, 12, 14) if values.max() < 2**bits), 16)
+            return Shown(values, 1 / (2**bits - 1)), f"{bits}-bit values in a 16-bit picture"
         return Shown(np.asarray(turned.convert("L")), 1 / 255), "8-bit picture"
 
 

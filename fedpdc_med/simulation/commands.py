@@ -116,6 +116,9 @@ def deal(
     out: Annotated[Path, typer.Option(help="Folder that gets a module for each, for simulate --sites.")] = Path(
         "hospitals"
     ),
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Replace the film stores and modules of such a deal.")
+    ] = False,
 ) -> None:
     """Deal one film store out to several simulated hospitals with skewed classes, patient by patient.
 
@@ -125,7 +128,7 @@ def deal(
     from fedpdc_med.imaging.store import read_store
     from fedpdc_med.simulation.deal import deal as deal_out
 
-    dealt = deal_out(read_store(site_store(site)), sites, rule, beta, out, seed)
+    dealt = deal_out(read_store(site_store(site)), sites, rule, beta, out, seed, replace)
     classes = sorted({label for films in dealt.values() for label in films["label"]})
     shown = table(f"{site}, dealt to {sites} hospitals")
     for column in ("site", *classes, "films", "patients"):
@@ -266,6 +269,8 @@ def build(
 
     folder = out or home() / "reference"
     if source is None:
+        if labels or collection or per_class is not None or licence or provenance:
+            raise UserError("--labels, --collection, --per-class, --licence and --provenance need a SOURCE of films")
         import shutil
 
         from fedpdc_med.simulation.films import phantom_reference
@@ -291,7 +296,7 @@ def build(
             **how,
         )
     print_reference(read_reference(folder))
-    console.print(f"Reference set: {folder}. Verify it with: fedpdc reference check")
+    console.print(f"Reference set: {folder}. Verify it with: fedpdc reference check{f' {out}' if out else ''}")
 
 
 @reference_app.command()

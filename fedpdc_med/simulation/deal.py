@@ -24,18 +24,20 @@ SITE = HospitalSite(
 '''
 
 
-def deal(store: FilmStore, sites: int, rule: str, beta: float, folder: Path, seed: int) -> dict[str, pd.DataFrame]:
+def deal(
+    store: FilmStore, sites: int, rule: str, beta: float, folder: Path, seed: int, replace: bool = False
+) -> dict[str, pd.DataFrame]:
     """A film store and a module in `folder` for each new site; near-duplicates and patients stay together."""
     manifest, origin = store.manifest, str(store.info["site"])
     grouped = groups(list(manifest["patient"]), list(manifest["perceptual_hash"]))
     labels = pd.Series(pd.factorize(manifest["label"])[0]).groupby(grouped).agg(lambda found: found.mode().iloc[0])
     parts = partition(rule, labels.to_numpy(), sites, np.random.default_rng(seed), beta=beta, least=4)
+    names = [checked_name(f"{origin}-{number}") for number in range(1, sites + 1)]
+    if not replace:
+        _check_free(names, folder)
     folder.mkdir(parents=True, exist_ok=True)
     dealt = {}
-    for number, part in enumerate(parts, start=1):
-        name = checked_name(f"{origin}-{number}")
-        if (folder / f"{name}.py").exists():
-            raise UserError(f"{name}.py is already in the folder; choose another --out")
+    for name, part in zip(names, parts, strict=True):
         rows = np.flatnonzero(np.isin(grouped, labels.index.to_numpy()[part]))
         mine = manifest.iloc[rows].reset_index(drop=True)
         mine["split"] = split_by_group(list(mine["label"]), grouped[rows], TRAIN_TEST, seed)
@@ -46,3 +48,12 @@ def deal(store: FilmStore, sites: int, rule: str, beta: float, folder: Path, see
         (folder / f"{name}.py").write_text(text)
         dealt[name] = mine
     return dealt
+
+
+def _check_free(names: list[str], folder: Path) -> None:
+    """Nothing is written where anything would be lost: a store may be an earlier deal's, or a site's own."""
+    for name in names:
+        if (folder / f"{name}.py").exists():
+            raise UserError(f"{name}.py is already in the folder; say --replace, or choose another --out")
+        if (site_store(name) / "store.json").is_file():
+            raise UserError(f"there is already a film store {name}; say --replace if it may be dealt anew")

@@ -97,6 +97,20 @@ def test_anybodys_folders_are_not_taken_for_published(tmp_path):
     ]
 
 
+def test_a_folder_below_the_class_is_a_patient_and_other_files_are_told(tmp_path):
+    for name in ("normal/p1/a.png", "normal/p1/b.JPG", "covid 19/p2/deep/c.png", "covid 19/d.png"):
+        save(tmp_path / name)
+    (tmp_path / "normal" / "notes.txt").write_text("hello")
+    found = {f.name: f for f in films(tmp_path, "folder-per-class")}
+    assert {name: f.patient for name, f in found.items() if not f.problem} == {
+        "normal/p1/a.png": "p1",
+        "normal/p1/b.JPG": "p1",
+        "covid 19/p2/deep/c.png": "p2/deep",
+        "covid 19/d.png": "covid 19/d.png",
+    }
+    assert found["normal/notes.txt"].problem[0] == Reason.NOT_PICTURE
+
+
 @pytest.mark.parametrize(
     "name, labels, classes",
     [

@@ -217,8 +217,10 @@ def test_films_of_the_reference_are_left_out_when_asked(tmp_path, film, fedpdc_h
     shutil.copy(source / "002.dcm", tmp_path / "reference")
     reference = ingest(tmp_path / "reference", "reference", labels=NORMAL)
     result = ingest(source, "site", labels=NORMAL, without=reference.store)
-    assert verdicts(result)[2] == ("rejected", "film or patient of the reference set")
-    assert result.films == 5
+    # 003 is another film of the patient of 002.
+    assert verdicts(result)[2:4] == [("rejected", "film or patient of the reference set")] * 2
+    assert result.films == 4
+    check_rejects(result, 0.1)  # what --without leaves out is no failure
 
 
 SECRETS = ("Doe", "Jane", "MRN4711", "19700423", "20230515", "1970-04-23", "St. Nowhere", "jane_doe")
@@ -359,3 +361,29 @@ def test_the_store_keeps_the_shape_that_a_film_came_with(tmp_path, film, fedpdc_
     film(lying, source / "b.dcm", PatientID="b", PatientOrientation=["F", "L"])
     manifest = read_store(ingest(source, "shapes", labels=NORMAL, size=32).store).manifest
     assert original_shapes(manifest).tolist() == [[80, 60], [80, 60]]
+
+
+def test_a_replacement_without_a_single_film_leaves_the_store_and_its_report(tmp_path, film, fedpdc_home):
+    source = folder_of(tmp_path, film, 4)
+    before = contents(ingest(source, "site", labels=NORMAL).store)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "empty.dcm").touch()
+    result = ingest(tmp_path / "other", "site", labels=NORMAL, replace=True)
+    assert contents(result.store) == before
+    with pytest.raises(WorkFailed, match="nothing was stored"):
+        check_rejects(result, 0.5)
+
+
+def test_linked_folders_are_read_once_and_a_broken_link_is_reported(tmp_path, film, fedpdc_home):
+    source = folder_of(tmp_path, film, 2)
+    (tmp_path / "rest").mkdir()
+    film(np.eye(64, dtype=np.uint16) * 60000, tmp_path / "rest" / "far.dcm", PatientID="far")
+    (source / "more").symlink_to(tmp_path / "rest", target_is_directory=True)
+    (source / "round").symlink_to(source, target_is_directory=True)
+    (source / "gone.dcm").symlink_to(tmp_path / "nowhere.dcm")
+    assert sorted(verdicts(ingest(source, "site", labels=NORMAL))) == [
+        ("accepted", ""),
+        ("accepted", ""),
+        ("accepted", ""),
+        ("rejected", "file cannot be read"),
+    ]

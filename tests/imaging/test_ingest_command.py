@@ -33,7 +33,7 @@ def test_the_summary_counts_verdicts_classes_and_splits_and_says_how_to_find_a_f
     said = " ".join(result.stdout.split())
     assert "harbor: 11 files" in said and "not DICOM" in said
     assert "10 films of 10 patients: 10 normal; 2 test, 8 train" in said
-    assert "find SOURCE -type f | LC_ALL=C sort" in said
+    assert "the same command with --list" in said and "readme.txt" not in said
     assert (fedpdc_home / "sites" / "harbor" / "store.json").is_file()
 
 
@@ -63,3 +63,27 @@ def test_speed_is_printed_side_by_side(source, fedpdc_home):
     assert result.exit_code == 0, result.exception
     assert "bare pydicom decode and resize" in result.stdout and "fedpdc ingest" in result.stdout
     assert "of the bare loop" in result.stdout
+
+
+def test_the_refused_files_are_named_when_asked_and_on_the_terminal_only(source, fedpdc_home):
+    run("ingest", source, "--site", "harbor", "--label", "normal")
+    listed = run("ingest", source, "--site", "harbor", "--label", "normal", "--list").stdout
+    assert "11  readme.txt  not DICOM" in listed and "0.dcm" not in listed
+    written = [file.read_bytes() for file in (fedpdc_home / "sites" / "harbor").iterdir() if file.is_file()]
+    assert not [text for text in written if b"readme.txt" in text]
+
+
+def test_rows_of_the_label_table_that_name_no_file_are_counted(source, fedpdc_home, tmp_path):
+    rows = [f"{i}.dcm,normal" for i in range(10)] + ["gone.dcm,normal", "1.2.840.1,normal"]
+    (tmp_path / "labels.csv").write_text("\n".join(["film,label", *rows]))
+    said = run("ingest", source, "--site", "harbor", "--labels", tmp_path / "labels.csv").stdout
+    assert "1 of 12 rows of the label table name no file" in " ".join(said.split())
+
+
+def test_films_that_all_carry_one_patient_id_are_a_warning(tmp_path, film, fedpdc_home):
+    (tmp_path / "films").mkdir()
+    for i in range(6):
+        pixels = np.random.default_rng(i).integers(0, 65536, (64, 64)).astype(np.uint16)
+        film(pixels, tmp_path / "films" / f"{i}.dcm", PatientID="ANON")
+    said = " ".join(run("ingest", tmp_path / "films", "--site", "harbor", "--label", "normal").stdout.split())
+    assert "One patient has 6 of the 6 films" in said and "No film is left to test with" in said

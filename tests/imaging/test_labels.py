@@ -43,6 +43,7 @@ def test_no_label_and_unknown_label_are_told_apart_by_line_and_never_quoted(tmp_
     [
         ("film,class\na,normal\n", "no column label"),
         ("", "no column film and label"),
+        ("film,label,label\na,normal,tuberculosis\n", "two columns label"),
         ("film,label\na,normal\na,pneumonia\n", "lines 2 and 3 give the same film two labels"),
     ],
 )
@@ -69,3 +70,8 @@ def test_every_class_is_its_own_name():
     assert [class_of(label) for label in CLASSES] == list(CLASSES)
     assert class_of("Viral Pneumonia") == class_of("Lung_Opacity") == "pneumonia"
     assert class_of("todo") is None
+
+
+def test_what_spreadsheets_and_other_systems_do_to_a_table(tmp_path):
+    labels = read_labels(table(tmp_path, "sep=;\nFilm;LABEL\nBr\u00fcll.dcm;COVID\u201119\n"))
+    assert labels.of("Bru\u0308ll.dcm") == "covid-19"  # a file name with the accent as a character of its own

@@ -85,11 +85,12 @@ def test_what_is_no_film_by_its_shape_is_refused(shape):
 
 def test_pictures_of_8_and_16_bits_and_in_colour(tmp_path):
     Image.fromarray(np.full((20, 20), 51, np.uint8)).save(tmp_path / "grey.png")
-    Image.fromarray(np.full((20, 20), 13107, np.uint16)).save(tmp_path / "deep.png")
+    Image.fromarray(np.tile([0, 26214], (20, 10)).astype(np.uint16)).save(tmp_path / "deep.png")
+    Image.fromarray(np.tile([0, 1638], (20, 10)).astype(np.uint16)).save(tmp_path / "twelve.png")  # 0.4 * 4095
     Image.fromarray(np.full((20, 20, 3), 51, np.uint8)).save(tmp_path / "colour.png")
-    for name in ("grey", "deep", "colour"):
+    for name in ("grey", "deep", "colour", "twelve"):
         shown, _ = picture(tmp_path / f"{name}.png")
-        assert shown.values.mean() * shown.slope == pytest.approx(0.2, abs=1e-5)
+        assert shown.values.mean() * shown.slope == pytest.approx(0.2, abs=1e-4)
 
 
 def test_a_photograph_that_says_it_is_upside_down_is_turned(tmp_path):

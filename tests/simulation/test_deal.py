@@ -54,3 +54,13 @@ def test_a_folder_that_has_such_a_module_is_not_overwritten(store, tmp_path):
     deal(store, 2, "iid", 0.3, tmp_path / "hospitals", seed=0)
     with pytest.raises(UserError, match="already in the folder"):
         deal(store, 2, "iid", 0.3, tmp_path / "hospitals", seed=0)
+
+
+def test_the_film_store_of_another_site_is_not_overwritten_and_nothing_is_half_done(store, tmp_path):
+    manifest = store.manifest.assign(site="mine")
+    write_store(site_store("all-2"), store.films, manifest, site="all-2", size=32, processing={})
+    with pytest.raises(UserError, match="already a film store all-2"):
+        deal(store, 2, "iid", 0.3, tmp_path / "hospitals", seed=0)
+    assert not (tmp_path / "hospitals").exists() and not site_store("all-1").exists()
+    deal(store, 2, "iid", 0.3, tmp_path / "hospitals", seed=0, replace=True)
+    assert len(read_store(site_store("all-2")).films) < 90

@@ -85,7 +85,9 @@ def read_project(file: Path) -> Project:
     if not file.is_file():
         raise UserError(f"{file}: there is no such project file; docs/deployment.md shows one")
     try:
-        return Project(**tomllib.loads(file.read_text()))
+        return Project(**tomllib.loads(file.read_text(encoding="utf-8")))
+    except UnicodeDecodeError:
+        raise UserError(f"{file.name} is not UTF-8 text; save it as UTF-8") from None
     except tomllib.TOMLDecodeError as error:
         raise UserError(f"{file.name} is not valid TOML: {error}") from None
     except ValidationError as error:

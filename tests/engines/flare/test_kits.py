@@ -100,3 +100,9 @@ def test_a_mistake_in_the_project_file_is_named(tmp_path, change, complaint):
     (tmp_path / "project.toml").write_text(PROJECT.replace(*change, 1))
     with pytest.raises(UserError, match=complaint):
         read_project(tmp_path / "project.toml")
+
+
+def test_a_project_file_in_another_encoding_is_a_sentence(tmp_path):
+    (tmp_path / "project.toml").write_bytes((PROJECT + "# für alle\n").encode("latin-1"))
+    with pytest.raises(UserError, match="not UTF-8"):
+        read_project(tmp_path / "project.toml")
