@@ -19,7 +19,7 @@ SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "cross", "triangle
 SHADES = ((0.0, "#eef4f8"), (0.25, "#d6e6f0"), (0.5, "#a9cce2"), (0.75, "#6aa5cb"), (1.0, "#0b4a72"))
 NOT_ESTIMABLE, NONE = "not estimable", "\u2013"
 SPLITS = {
-    "holdout": "reference films that chose nothing",
+    "holdout": "reference films that nothing was trained or chosen on",
     "test": "the benchmark's test images",
     "external": "films of sites that took no part",
     "local": "each site's own test films",

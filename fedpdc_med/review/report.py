@@ -137,7 +137,7 @@ def training(view: RunView) -> Section:
     if view.rounds:
         picture = drawings.rounds_picture(view.rounds, view.classes)
         section.pictures.append(
-            Picture(picture, "Recall of the global model after each round, on films that chose nothing")
+            Picture(picture, "Recall of the global model after each round, on films that nothing was trained or chosen on")
         )
     else:
         section.sentences.append("No round is recorded.")
@@ -231,7 +231,7 @@ def operating_section(view: RunView, predictions: pd.DataFrame, frame: pd.DataFr
         return section
     section.sentences.append(
         f"Thresholds with the best sum of sensitivity and specificity on the {found} films; the numbers are of the "
-        f"{split} films, which chose nothing."
+        f"{split} films, on which nothing was trained or chosen."
     )
     section.tables.append(Table("", tables.operating(frame, select(mine, split=found), view.classes)))
     return section

@@ -59,7 +59,7 @@ def rounds(view: RunView) -> None:
         st.info("No round has been recorded yet.")
         return
     whose = "mean of the sites' own models" if view.method == "solo" else "global model"
-    st.caption(f"Recall of the {whose} after each round, on films that chose nothing.")
+    st.caption(f"Recall of the {whose} after each round, on films that nothing was trained or chosen on.")
     table = recall_rounds(view.rounds, view.classes)
     names = {name: spoken(name) for name in view.classes}
     figure = over_rounds(table.set_index("round")[view.classes], "Recall", "Class", names)
