@@ -137,7 +137,7 @@ def training(view: RunView) -> Section:
     if view.rounds:
         picture = drawings.rounds_picture(view.rounds, view.classes)
         section.pictures.append(
-            Picture(picture, "Recall of the global model after each round, on films that nothing was trained or chosen on")
+            Picture(picture, "Recall of the global model by round, on films that nothing was trained or chosen on")
         )
     else:
         section.sentences.append("No round is recorded.")
