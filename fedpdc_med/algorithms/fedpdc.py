@@ -22,7 +22,7 @@ class FedPDC(Method):
 
     name: ClassVar[str] = "fedpdc"
     correction: Literal["penalty", "proximal", "reference", "cross-entropy", "none"] = "penalty"
-    strength: Annotated[float, Field(ge=0)] | Literal["adaptive", "falling"] = 10.0
+    strength: Annotated[float, Field(ge=0)] | Literal["adaptive"] = 10.0
     weighting: Literal["accuracy", "sharpened", "recall", "learned"] = "accuracy"
     sharpness: float = Field(default=4.0, gt=0)  # k of `sharpened`: weights by p^k
 
@@ -35,10 +35,8 @@ class FedPDC(Method):
         return self.weighting == "learned"
 
     def strength_in(self, round: int) -> float:
-        """lambda: a constant, equation 9's 0.5 * t, or falling, as the paper's words have it: 1 / sqrt(t)."""
-        if self.strength == "adaptive":
-            return 0.5 * round
-        return round**-0.5 if self.strength == "falling" else self.strength
+        """lambda: a constant, or equation 9's 0.5 * t."""
+        return 0.5 * round if self.strength == "adaptive" else self.strength
 
     def local_loss(self, batch: Batch, context: Context) -> Tensor:
         """Equation 8: cross-entropy + lambda * (1 - p_i) * what the correction multiplies it by."""

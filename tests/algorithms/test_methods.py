@@ -138,7 +138,6 @@ def test_adaptive_strength_is_half_the_round():
     fedpdc = make_method("fedpdc", strength="adaptive")
     assert [fedpdc.strength_in(t) for t in (1, 2, 100)] == [0.5, 1.0, 50.0]
     assert make_method("fedpdc", strength=3).strength_in(100) == 3
-    assert [make_method("fedpdc-ce", strength="falling").strength_in(t) for t in (1, 4, 100)] == [1.0, 0.5, 0.1]
 
 
 SCORED = [Scored("a", films=300, score=0.2), Scored("b", films=100, score=0.6)]
