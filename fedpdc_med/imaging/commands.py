@@ -31,10 +31,13 @@ Processes = Annotated[int | None, typer.Option(min=1, help="Worker processes. De
 
 
 def ingest(
-    source: Annotated[Path, typer.Argument(help="Folder of DICOM files, or a public collection as it was published.")],
+    source: Annotated[Path, typer.Argument(help="Folder of DICOM, PNG or JPEG films, or a public collection.")],
     site: Annotated[str, typer.Option(help="Name of the site, for example harbor-general.")],
     labels: Annotated[
-        Path | None, typer.Option(help="CSV with columns film (path below SOURCE, or SOP instance UID) and label.")
+        Path | None,
+        typer.Option(
+            help="CSV with columns film (path below SOURCE, or SOP instance UID), label, and patient for PNG and JPEG."
+        ),
     ] = None,
     label: Annotated[str | None, typer.Option(help=f"One class for all films: {', '.join(CLASSES)}.")] = None,
     collection: Annotated[
@@ -166,10 +169,10 @@ def _warnings(manifest: "pd.DataFrame") -> list[str]:
         )
     if not (manifest["split"] == "test").any():
         found.append("No film is left to test with: there are too few patients.")
-    if (manifest["source"] == "folder-per-class").all() and films.iloc[0] == 1 and len(manifest) > 1:
+    if manifest["source"].isin(["folder-per-class", "pictures"]).all() and films.iloc[0] == 1 and len(manifest) > 1:
         found.append(
-            "Every picture counts as a patient of its own. Put the films of a patient into a folder below the class's, "
-            "or two of them may end up in training and in test."
+            "Every picture counts as a patient of its own, so two films of one patient may end up in training and in "
+            "test. Put a patient's films into a folder below the class's, or add a column patient to the label table."
         )
     return found
 

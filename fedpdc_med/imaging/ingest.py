@@ -102,7 +102,7 @@ def ingest(
 
 
 HINTS = {
-    str(Reason.NOT_DICOM): ", and PNG or JPEG films belong into a folder a class, without --labels",
+    str(Reason.NOT_DICOM): ", and PNG or JPEG films need a row in the label table, or a folder a class",
     str(Reason.NO_LABEL): ", and the column film must hold paths below SOURCE, or SOP instance UIDs",
 }
 

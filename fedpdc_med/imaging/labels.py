@@ -1,10 +1,10 @@
-"""The label table of a folder of DICOM files: a CSV with columns `film` and `label`."""
+"""The label table of a folder of films: a CSV with columns `film` and `label`, and `patient` for pictures."""
 
 import csv
 import re
 import unicodedata
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PureWindowsPath
 
 from fedpdc_med.errors import UserError
@@ -18,6 +18,13 @@ class Labels:
 
     rows: dict[str, tuple[str, int]]
     for_all: str = ""
+    patients: dict[str, str] = field(default_factory=dict)  # of pictures, which do not say whose they are
+
+    def names(self, name: str) -> bool:
+        return _as_written(name) in self.rows
+
+    def patient_of(self, name: str) -> str:
+        return self.patients.get(_as_written(name), "")
 
     def of(self, *names: str) -> str:
         """The class of the film with one of these names; a label is never quoted, it may come from a wrong column."""
@@ -69,6 +76,7 @@ def read_labels(table: Path) -> Labels:
         raise UserError(f"--labels: there are two columns {twice[0]}; keep one")
     reader.fieldnames = columns
     rows: dict[str, tuple[str, int]] = {}
+    patients: dict[str, str] = {}
     for row in reader:
         name = _as_written(PureWindowsPath((row["film"] or "").strip()).as_posix())
         label = (row["label"] or "").strip()
@@ -77,4 +85,5 @@ def read_labels(table: Path) -> Labels:
                 f"--labels: lines {rows[name][1]} and {reader.line_num} give the same film two labels; keep one"
             )
         rows[name] = label, reader.line_num
-    return Labels(rows)
+        patients[name] = (row.get("patient") or "").strip()
+    return Labels(rows, patients=patients)

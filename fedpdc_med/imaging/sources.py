@@ -9,9 +9,9 @@ from pathlib import Path
 
 from fedpdc_med import __version__
 from fedpdc_med.errors import UserError
-from fedpdc_med.imaging.collections import recognise
+from fedpdc_med.imaging.collections import PICTURES, recognise
 from fedpdc_med.imaging.labels import Labels
-from fedpdc_med.imaging.records import FilmRecord
+from fedpdc_med.imaging.records import FilmRecord, Refused
 from fedpdc_med.imaging.settings import Settings
 from fedpdc_med.imaging.store import read_store
 
@@ -33,7 +33,20 @@ def records_of(
         raise UserError("a folder of DICOM files needs --labels FILE or --label CLASS")
     table = labels_file.resolve() if labels_file else None
     files = enumerate(_files(source), start=1)
-    return {place: FilmRecord(name, path) for place, (name, path) in files if path.resolve() != table}
+    return {place: _record(name, path, labels) for place, (name, path) in files if path.resolve() != table}
+
+
+def _record(name: str, path: Path, labels: Labels) -> FilmRecord:
+    """A DICOM file; or a picture that the label table names, since others are thumbnails and the like."""
+    if path.suffix.lower() not in PICTURES or not labels.names(name):
+        return FilmRecord(name, path)
+    label, problem = "", None
+    try:
+        label = labels.of(name)
+    except Refused as refused:
+        problem = (refused.reason, refused.detail)
+    patient = labels.patient_of(name) or name
+    return FilmRecord(name, path, source="pictures", label=label, patient=patient, view="frontal", problem=problem)
 
 
 def _files(source: Path) -> list[tuple[str, Path]]:

@@ -387,3 +387,26 @@ def test_linked_folders_are_read_once_and_a_broken_link_is_reported(tmp_path, fi
         ("accepted", ""),
         ("rejected", "file cannot be read"),
     ]
+
+
+def test_pictures_that_the_label_table_names_are_films_and_thumbnails_are_not(tmp_path, film, fedpdc_home):
+    source = folder_of(tmp_path, film, 2)
+    for i, name in enumerate(("a.png", "b.JPG", "wrong.png", "thumb.png")):
+        pixels = np.random.default_rng(10 + i).integers(0, 256, (64, 64), dtype=np.uint8)
+        Image.fromarray(pixels).save(source / name)
+    rows = ["000.dcm,normal,", "001.dcm,normal,", "a.png,pneumonia,Doe", "b.JPG,covid-19,Doe", "wrong.png,elbow,x"]
+    (tmp_path / "labels.csv").write_text("\n".join(["film,label,patient", *rows]))
+    result = ingest(source, "site", labels=read_labels(tmp_path / "labels.csv"))
+    assert verdicts(result) == [
+        ("accepted", ""),
+        ("accepted", ""),
+        ("accepted", ""),
+        ("accepted", ""),
+        ("rejected", "not DICOM"),  # thumb.png
+        ("rejected", "unknown label"),
+    ]
+    manifest = read_store(result.store).manifest
+    assert sorted(manifest["label"]) == ["covid-19", "normal", "normal", "pneumonia"]
+    pictures = manifest[manifest["source"] == "pictures"]
+    assert len(pictures) == 2 and pictures["patient"].nunique() == 1
+    assert "Doe" not in (result.store / "manifest.csv").read_text()
