@@ -20,7 +20,7 @@ from fedpdc_med.review import commands as reviewing
 from fedpdc_med.simulation import commands as simulation
 from fedpdc_med.simulation.show import print_result
 
-AGAIN = "free some space or mend the permissions, then give the same command again"
+AGAIN = "check the disc and its permissions, then give the same command again"
 app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -88,6 +88,8 @@ def main() -> None:
     except WorkFailed as error:
         error_console.print(f"[bold red]failed:[/] {escaped(error)}")
         sys.exit(1)
+    except BrokenPipeError:  # whoever reads, such as `head`, has enough
+        os._exit(1)
     except OSError as error:
         if not error.strerror:  # not the machine's, so a mistake of the program
             raise
