@@ -134,30 +134,32 @@ def table(
     chosen: Annotated[
         bool, typer.Option("--chosen", help="Of each method only the setting that `fedpdc benchmark choose` marks.")
     ] = False,
+    cost: Annotated[
+        Path | None, typer.Option(help="A file of `fedpdc benchmark cost --keep`: adds each method's time of a round.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The same as JSON.")] = False,
 ) -> None:
     """Show finished runs beside the paper's numbers: mean and spread over seeds, rounds to reach FedAvg, cost.
-
-    The figures show the chosen settings only.
 
     Examples:
 
       fedpdc benchmark table
 
-      fedpdc benchmark table docs/results
+      fedpdc benchmark table docs/results --cost docs/cost.json
 
       fedpdc benchmark table --keep docs/results
     """
     from fedpdc_med.experiments import figures, results
 
     folders, found = finished(runs)
-    rows = results.table(results.chosen(found) if chosen else found)
+    shown = results.chosen(found) if chosen else found
+    rows = results.table(shown, results.read_cost(cost) if cost else None)
     show.results(rows, as_json)
     if markdown is not None:
         markdown.write_text(show.markdown(rows))
     if keep is not None:
         results.keep(found, keep)
-        pictures = figures.draw(results.chosen(found), keep)
+        pictures = figures.draw(shown, keep)
         pictures += figures.label_distributions([run for folder in folders for run in results.runs_at(folder)], keep)
         show.console.print(f"Kept {len(found)} results and {pictures} pictures in {keep}")
 
@@ -223,19 +225,32 @@ def speed(
 @app.command()
 def cost(
     workers: Workers = None,
+    keep: Annotated[Path | None, typer.Option(help="Also write the numbers to this JSON file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The same as JSON.")] = False,
     repeats: Annotated[int, typer.Option(min=1, help="Rounds of each method, in turns with FedAvg's.")] = 3,
 ) -> None:
     """Measure what a round of each method costs beside FedAvg's: time, and bytes sent.
 
-    Example: fedpdc benchmark cost
+    Examples:
+
+      fedpdc benchmark cost
+
+      fedpdc benchmark cost --keep cost.json
+
+      fedpdc benchmark table --cost cost.json
     """
     from fedpdc_med.experiments.cost import measure
 
     rows = measure(workers or cores(), repeats)
     if as_json:
         print(json.dumps(rows))
-        return
+    else:
+        show_cost(rows)
+    if keep is not None:
+        keep.write_text(json.dumps(rows, indent=1) + "\n")
+
+
+def show_cost(rows: list[dict[str, Any]]) -> None:
     shown = Table(title="A round beside FedAvg's: the paper's CNN, 10 sites, 2 epochs", title_justify="left")
     shown.box, shown.pad_edge = SIMPLE_HEAD, False
     for column in ("method", "time, FedAvg = 1", "MB sent"):

@@ -20,17 +20,18 @@ from fedpdc_med.progress import progress
 from fedpdc_med.runs import Run
 
 IMAGES = 20_000
-VARIANTS: tuple[dict[str, Any], ...] = (
-    {"correction": "proximal"},
-    {"correction": "reference"},
-    {"correction": "reference", "weighting": "learned"},
+VARIANTS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("fedpdc", {"correction": "proximal"}),
+    ("fedpdc", {"correction": "reference"}),
+    ("fedpdc-ce", {"weighting": "learned"}),
+    ("server-finetune", {"server_epochs": 10}),
 )
 
 
 def measure(workers: int, repeats: int) -> list[dict[str, Any]]:
     """Rounds of every method in turns with FedAvg's: on a noisy machine only their ratio means something."""
     methods = [make_method(name) for name in METHODS if name != "fedavg"]
-    methods += [make_method("fedpdc", **variant) for variant in VARIANTS]
+    methods += [make_method(name, **settings) for name, settings in VARIANTS]
     rows = []
     with coordinator_of(make_method("fedavg"), workers) as fedavg, progress("cost", len(methods)) as step:
         for method in methods:

@@ -54,6 +54,14 @@ def read_kept(file: Path) -> dict[str, Any]:
     return result
 
 
+def read_cost(file: Path) -> dict[str, float]:
+    """The time of a round by method, FedAvg's = 1, as `fedpdc benchmark cost --keep` wrote it."""
+    try:
+        return {row["method"]: row["seconds_of_fedavg"] for row in json.loads(file.read_text())} | {"fedavg": 1.0}
+    except (FileNotFoundError, UnicodeDecodeError, json.JSONDecodeError, TypeError, KeyError):
+        raise UserError(f"{file} is no file of: fedpdc benchmark cost --keep {file}") from None
+
+
 def keep(results: Sequence[dict[str, Any]], folder: Path) -> None:
     """One small JSON file a run."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -184,8 +192,9 @@ def by_score(results: Sequence[dict[str, Any]]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def table(results: Sequence[dict[str, Any]]) -> pd.DataFrame:
+def table(results: Sequence[dict[str, Any]], cost: dict[str, float] | None = None) -> pd.DataFrame:
     """One row an experiment, preset and method: mean and spread over seeds, the paper's numbers and the difference."""
+    cost = cost or {}
     frame = pd.DataFrame(results)
     frame["changed"] = [as_text(one) for one in frame["changed"]]
     frame["fedavg"] = _fedavg_of_the_same_seed(frame)
@@ -214,6 +223,7 @@ def table(results: Sequence[dict[str, Any]]) -> pd.DataFrame:
                 "seeds_that_reached": int(reached.notna().sum()),
                 "bytes_per_round": group["bytes_per_round"].mean(),
                 "seconds_per_round": group["seconds_per_round"].mean(),
+                "time": cost.get(row["method"], cost.get(kind(row["method"]))),
                 "paper": paper,
                 "difference": mean - paper if paper is not None else None,
                 "paper_to_reach": published_rounds(row["experiment"]).get(name) if literal else None,

@@ -16,6 +16,7 @@ from fedpdc_med.experiments.results import (
     collect,
     command_of,
     keep,
+    read_cost,
     result_of,
     rounds_to_reach,
     run_name,
@@ -76,10 +77,27 @@ def test_the_gain_over_fedavg_is_counted_seed_by_seed():
 def test_the_tables_as_markdown_have_a_row_a_method():
     rows = table([result(curve=(30.0,)), result("moon", curve=(33.0,))])
     lines = markdown(rows).splitlines()
-    assert lines[2].startswith("| method | accuracy | seeds | gain |")
+    assert lines[2].startswith("| method | accuracy | runs | gain |")
     assert lines[4].startswith("| moon | 33.0 | 1 | +3.0 |")
     assert lines[5].startswith("| fedavg | 30.0 | 1 |  |")
     assert "Less than the paper: 20 of 100 rounds." in lines
+
+
+def test_the_time_of_a_round_stands_beside_the_accuracy(tmp_path):
+    (tmp_path / "cost.json").write_text(json.dumps([{"method": "fedprox", "seconds_of_fedavg": 1.14}]))
+    cost = read_cost(tmp_path / "cost.json")
+    rows = table([result(), result("fedprox mu=0.1"), result("moon")], cost)
+    assert [row_of(rows, method)["time"] for method in ("fedavg", "fedprox mu=0.1")] == [1.0, 1.14]
+    assert row_of(rows, "moon")[["time"]].isna().all()
+    assert "| time |" in markdown(rows) and "| time |" not in markdown(table([result()]))
+
+
+@pytest.mark.parametrize("text", [None, "{", "[1]", json.dumps([{"method": "moon"}])])
+def test_a_file_without_costs_is_named(tmp_path, text):
+    if text is not None:
+        (tmp_path / "cost.json").write_text(text)
+    with pytest.raises(UserError, match=r"cost\.json is no file of: fedpdc benchmark cost --keep"):
+        read_cost(tmp_path / "cost.json")
 
 
 def test_a_variant_of_ours_has_no_number_of_the_papers():
