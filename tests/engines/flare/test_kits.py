@@ -1,6 +1,7 @@
 """Provisioning without any process: what is in each party's kit, and that hospitals can be added."""
 
 import json
+import shutil
 import stat
 import subprocess
 import sys
@@ -49,6 +50,16 @@ def test_every_party_gets_a_kit_with_a_plain_page(kits):
         assert max(map(len, page.splitlines())) <= 125
     unit = (kits / "harbor-general" / "fedpdc-harbor-general.service").read_text()
     assert "ExecStart=" in unit and "federation start" in unit and "Restart=always" in unit
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
+@pytest.mark.parametrize("party", ["harbor-general", "coordinator"])
+def test_systemd_takes_the_unit(kits, party, tmp_path):
+    unit = (kits / party / f"fedpdc-{party}.service").read_text()
+    (tmp_path / "tried.service").write_text(unit.replace("/opt/fedpdc/bin/fedpdc", sys.executable))
+    command = ["systemd-analyze", "verify", "--man=no", str(tmp_path / "tried.service")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_keys_are_private_and_no_two_parties_share_one(kits):
