@@ -40,7 +40,7 @@ def differences(table: pd.DataFrame) -> go.Figure:
     )
     reach = float(np.nanmax(np.abs(table[["low", "high"]].to_numpy()))) if table["low"].notna().any() else 1.0
     reach = min(1.05, reach * 1.15 + 0.02)
-    figure.update_xaxes(title="← first run finds more     Difference in recall     second run finds more →")
+    figure.update_xaxes(title="← first finds more   Difference in recall   second finds more →")
     figure.update_xaxes(range=[-reach, reach], tickformat="+.2f")
     figure.update_yaxes(
         title="Class",

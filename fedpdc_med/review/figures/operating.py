@@ -51,6 +51,6 @@ def threshold_figure(table: pd.DataFrame, at: float, chosen: float | None, chose
             bgcolor="rgba(255,255,255,0.6)",
         )
     figure = finish(figure, height=340)
-    figure.update_xaxes(title="threshold: called when the probability is at or above", range=[0, 1])
+    figure.update_xaxes(title="threshold: called at or above", range=[0, 1])
     figure.update_yaxes(title="share of films", range=[0, 1.02], tickformat=".1f")
     return figure

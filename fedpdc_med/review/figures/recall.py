@@ -48,7 +48,7 @@ def class_intervals(table: pd.DataFrame) -> go.Figure:
         figure.add_annotation(
             x=1.02, y=position, text=text, showarrow=False, xanchor="left", font={"color": look.MUTED}
         )
-    figure.update_xaxes(title="Recall (share of the class's films that the model finds)", range=[-0.01, 1.16])
+    figure.update_xaxes(title="Recall: share of its films found", range=[-0.01, 1.16])
     figure.update_xaxes(tickvals=[0, 0.2, 0.4, 0.6, 0.8, 1])
     figure.update_yaxes(
         title="Class",

@@ -43,6 +43,6 @@ def areas_figure(table: pd.DataFrame, most: int = 12) -> go.Figure:
             font={"size": 12, "color": MUTED},
         )
     figure = finish(figure, height=130 + 34 * len(shown))
-    figure.update_xaxes(title="area under the ROC curve (0.5 nothing, 1 always told)", range=[0.3, 1.02])
+    figure.update_xaxes(title="Area under the ROC curve (0.5: nothing told)", range=[0.3, 1.02])
     figure.update_yaxes(title="")
     return figure
