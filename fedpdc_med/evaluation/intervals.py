@@ -1,12 +1,10 @@
 """95 % intervals of proportions, also where several films of one patient are not independent."""
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.stats import beta
 
 Z = 1.959963984540054
-REPLICATES = 1000
 
 
 def wilson(successes: ArrayLike, total: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
@@ -27,22 +25,6 @@ def clopper_pearson(successes: ArrayLike, total: ArrayLike) -> tuple[np.ndarray,
         low = np.where(k == 0, 0.0, beta.ppf(0.025, k, n - k + 1))
         high = np.where(k == n, 1.0, beta.ppf(0.975, k + 1, n - k))
     return np.where(n > 0, low, np.nan), np.where(n > 0, high, np.nan)
-
-
-def patient_bootstrap(
-    correct: np.ndarray, total: np.ndarray, generator: np.random.Generator, replicates: int = REPLICATES
-) -> tuple[float, float]:
-    """Percentile interval of sum(correct) / sum(total), drawing whole patients (one entry a patient).
-
-    Patients with equal counts are interchangeable, so drawing how often each pair of counts appears is the same
-    bootstrap with a few dozen columns instead of one a patient.
-    """
-    base = int(total.max()) + 1
-    pairs, patients = np.unique(correct.astype(np.int64) * base + total.astype(np.int64), return_counts=True)
-    drawn = generator.multinomial(patients.sum(), patients / patients.sum(), size=replicates)
-    ratio = (drawn @ (pairs // base)) / (drawn @ (pairs % base))
-    low, high = np.quantile(ratio, [0.025, 0.975])
-    return float(low), float(high)
 
 
 def effective_total(scores: np.ndarray, patients: np.ndarray, steps: np.ndarray) -> np.ndarray:
@@ -93,9 +75,3 @@ def logit_interval(value: float, spread: float) -> tuple[float, float]:
     odds = np.log(value / (1 - value))
     width = Z * spread / (value * (1 - value))
     return float(1 / (1 + np.exp(-(odds - width)))), float(1 / (1 + np.exp(-(odds + width))))
-
-
-def counts_by_patient(hits: np.ndarray, patients: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Hits and films of each patient that has a film here."""
-    codes = pd.factorize(patients)[0]
-    return np.bincount(codes, weights=hits, minlength=0).astype(np.int64), np.bincount(codes)

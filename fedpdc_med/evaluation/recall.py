@@ -6,17 +6,10 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from fedpdc_med.evaluation.intervals import (
-    clopper_pearson,
-    counts_by_patient,
-    mover,
-    patient_bootstrap,
-    share_interval,
-    wilson,
-)
+from fedpdc_med.evaluation.intervals import clopper_pearson, mover, share_interval
 from fedpdc_med.evaluation.predictions import called_class, classes_of, one_model, patients_of, spoken, true_class
 
-Method = Literal["auto", "wilson", "exact", "bootstrap"]
+Method = Literal["auto", "exact"]
 # Below 30 patients one mistake moves recall by more than 3 points; an interval wider than 0.2 cannot tell 0.9 from 0.7.
 SMALL, WIDE = 30, 0.2
 
@@ -34,14 +27,14 @@ class Estimate:
     note: str = ""
 
 
-def per_class_recall(frame: pd.DataFrame, interval: Method = "auto", seed: int = 0) -> pd.DataFrame:
+def per_class_recall(frame: pd.DataFrame, interval: Method = "auto") -> pd.DataFrame:
     """Recall of each class, worst first, not estimable last.
 
-    Columns class, correct, total, patients, recall, low, high, method, small, note. `auto` is Wilson's interval, or the
-    patient bootstrap where patients have several films of the class.
+    Columns class, correct, total, patients, recall, low, high, method, small, note. `auto` is Wilson's interval, each
+    patient's films of the class counting for what they are worth; `exact` takes every film for a patient of its own.
     """
     one_model(frame)
-    return recall_table(true_class(frame), called_class(frame), patients_of(frame), classes_of(frame), interval, seed)
+    return recall_table(true_class(frame), called_class(frame), patients_of(frame), classes_of(frame), interval)
 
 
 def recall_table(
@@ -50,13 +43,11 @@ def recall_table(
     patients: np.ndarray,
     classes: list[str],
     interval: Method = "auto",
-    seed: int = 0,
 ) -> pd.DataFrame:
-    generator = np.random.default_rng(seed)
     rows = []
     for index, name in enumerate(classes):
         of_class = truth == index
-        rows.append({"class": name, **_recall(called[of_class] == index, patients[of_class], interval, generator)})
+        rows.append({"class": name, **_recall(called[of_class] == index, patients[of_class], interval)})
     return pd.DataFrame(rows).sort_values("recall", kind="stable", na_position="last", ignore_index=True)
 
 
@@ -88,9 +79,7 @@ def macro_recall(table: pd.DataFrame) -> Estimate:
     return Estimate("macro recall", value, max(low, 0.0), min(high, 1.0), note=note)
 
 
-def _recall(
-    hits: np.ndarray, patients: np.ndarray, interval: Method, generator: np.random.Generator
-) -> dict[str, object]:
+def _recall(hits: np.ndarray, patients: np.ndarray, interval: Method) -> dict[str, object]:
     correct, total = int(hits.sum()), len(hits)
     if total == 0:
         return {
@@ -104,7 +93,13 @@ def _recall(
             "small": True,
             "note": "not estimable: no films of this class",
         }
-    low, high, method, people = _interval(hits, patients, interval, generator)
+    people = len(np.unique(patients))
+    if interval == "exact":
+        low, high = map(float, clopper_pearson(correct, total))
+        method = "exact"
+    else:
+        low, high = share_interval(hits, patients)
+        method = "Wilson" if people == total else "Wilson, by patient"
     small = people < SMALL or high - low > WIDE
     return {
         "correct": correct,
@@ -117,24 +112,6 @@ def _recall(
         "small": small,
         "note": _note(total, people, high - low),
     }
-
-
-def _interval(
-    hits: np.ndarray, patients: np.ndarray, interval: Method, generator: np.random.Generator
-) -> tuple[float, float, str, int]:
-    correct, total = int(hits.sum()), len(hits)
-    correct_of, total_of = counts_by_patient(hits, patients)
-    people = len(total_of)
-    if interval == "exact":
-        low, high = clopper_pearson(correct, total)
-        return float(low), float(high), "exact", people
-    if interval == "wilson" or (interval == "auto" and people == total):
-        low, high = wilson(correct, total)
-        return float(low), float(high), "Wilson", people
-    # A bootstrap of films that all agree has no width, and one of few patients covers less than it says.
-    if correct in (0, total) or (interval == "auto" and people < SMALL):
-        return *share_interval(hits, patients), "Wilson, by patient", people
-    return *patient_bootstrap(correct_of, total_of, generator), "patient bootstrap", people
 
 
 def _note(total: int, people: int, width: float) -> str:

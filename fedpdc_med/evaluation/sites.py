@@ -44,14 +44,14 @@ class Headline:
     outside: str
 
 
-def site_by_class(frame: pd.DataFrame, interval: Method = "auto", seed: int = 0) -> pd.DataFrame:
+def site_by_class(frame: pd.DataFrame, interval: Method = "auto") -> pd.DataFrame:
     """Column site, then those of `per_class_recall`; sites by name, classes in class order."""
     one_model(frame)
     classes = classes_of(frame)
     truth, called, patients = true_class(frame), called_class(frame), patients_of(frame)
     pieces = []
     for name, rows in sorted(frame.groupby("site", observed=True).indices.items()):
-        table = recall_table(truth[rows], called[rows], patients[rows], classes, interval, seed)
+        table = recall_table(truth[rows], called[rows], patients[rows], classes, interval)
         table.insert(0, "site", str(name))
         pieces.append(table.set_index("class").loc[classes].reset_index()[table.columns])
     if not pieces:
@@ -93,13 +93,13 @@ def before_and_after(frame: pd.DataFrame, split: str = "local") -> pd.DataFrame:
     return table
 
 
-def recall_drop(inside: pd.DataFrame, outside: pd.DataFrame, interval: Method = "auto", seed: int = 0) -> RecallDrop:
+def recall_drop(inside: pd.DataFrame, outside: pd.DataFrame, interval: Method = "auto") -> RecallDrop:
     """Recall on `inside` (the holdout) less recall on `outside` (films of a site that took no part), with intervals.
 
     The two sets must share no patient. Macro recall is compared over the classes that both have: a site without
     the hardest class would otherwise seem to rise.
     """
-    return _drop(per_class_recall(inside, interval, seed), per_class_recall(outside, interval, seed + 1))
+    return _drop(per_class_recall(inside, interval), per_class_recall(outside, interval))
 
 
 def _drop(inside: pd.DataFrame, outside: pd.DataFrame) -> RecallDrop:
@@ -140,7 +140,7 @@ def _macro_drop(first: pd.DataFrame, second: pd.DataFrame) -> Estimate:
 
 
 def headline(
-    frame: pd.DataFrame, interval: Method = "auto", seed: int = 0, *, model: str = GLOBAL, split: str | None = None
+    frame: pd.DataFrame, interval: Method = "auto", *, model: str = GLOBAL, split: str | None = None
 ) -> Headline:
     """Worst-class recall, macro recall and the fall at the outside site where it is largest, for a whole run.
 
@@ -148,10 +148,10 @@ def headline(
     """
     split = split or reported_split(frame)
     inside = select(frame, model=model, split=split)
-    table = per_class_recall(inside, interval, seed)
+    table = per_class_recall(inside, interval)
     external = select(frame, model=model, split="external") if split != "external" else inside.iloc[:0]
     drops = {
-        str(site): _drop(table, per_class_recall(select(external, site=site), interval, seed + 1))
+        str(site): _drop(table, per_class_recall(select(external, site=site), interval))
         for site in external["site"].unique()
     }
     known = {site: drop for site, drop in drops.items() if np.isfinite(drop.macro.value)}

@@ -27,9 +27,7 @@ COLUMNS = [
 ]
 
 
-def subgroup_recall(
-    frame: pd.DataFrame, interval: Method = "auto", seed: int = 0, fewest: int = FEWEST
-) -> pd.DataFrame:
+def subgroup_recall(frame: pd.DataFrame, interval: Method = "auto", fewest: int = FEWEST) -> pd.DataFrame:
     """Columns attribute, value, those of `per_class_recall`, suppressed; an attribute never recorded has no rows.
 
     Cells of fewer than ten patients show nothing, nor do the further cells that keep them from being worked out from
@@ -48,7 +46,7 @@ def subgroup_recall(
         tables = []
         for name in names:
             here = values == name
-            table = recall_table(truth[here], called[here], patients[here], classes, interval, seed)
+            table = recall_table(truth[here], called[here], patients[here], classes, interval)
             tables.append(table.set_index("class").loc[classes].reset_index())
         hidden = suppress(np.stack([table["patients"].to_numpy() for table in tables]), fewest)
         for name, table, row in zip(names, tables, hidden, strict=True):

@@ -50,7 +50,7 @@ def found_in(run: Run, split: str) -> Found:
 
 
 def recall_of(frame: pd.DataFrame, model: str, split: str) -> dict[str, float]:
-    table = per_class_recall(select(frame, model=model, split=split), "wilson")
+    table = per_class_recall(select(frame, model=model, split=split))
     return dict(zip(table["class"], table["recall"], strict=True))
 
 

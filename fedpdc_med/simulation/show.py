@@ -79,7 +79,7 @@ def print_external(run: "Run") -> None:
 
     frame = run.predictions()
     for site in frame.loc[frame["split"] == "external", "site"].unique():
-        table = per_class_recall(select(frame, model=GLOBAL, split="external", site=site), "wilson")
+        table = per_class_recall(select(frame, model=GLOBAL, split="external", site=site))
         known = table[table["total"] > 0]
         cells = ", ".join(f"{row['class']} {recall_cell(row)}" for row in known.to_dict("records"))
         console.print(f"External site {site}, which took no part: {cells}")

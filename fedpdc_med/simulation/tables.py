@@ -14,9 +14,7 @@ def recall_by_method(runs: dict[str, Run], split: str = "holdout") -> pd.DataFra
     for method, run in runs.items():
         frame = run.predictions()
         models = frame["model"].unique()
-        tables = [
-            per_class_recall(select(frame, model=model, split=split), "wilson").set_index("class") for model in models
-        ]
+        tables = [per_class_recall(select(frame, model=model, split=split)).set_index("class") for model in models]
         for name in run.config["classes"]:
             if len(tables) == 1 and models[0] == GLOBAL:
                 row = tables[0].loc[name]
@@ -44,7 +42,7 @@ def worst_first(table: pd.DataFrame, method: str) -> list[str]:
 def site_gains(run: Run, solo: Run | None, split: str = "holdout") -> pd.DataFrame:
     """A row a site: its films and weight, its rarest class, and that class's recall by its own and the global model."""
     config, last = run.config, run.rounds()[-1]
-    together = per_class_recall(select(run.predictions(), model=GLOBAL, split=split), "wilson").set_index("class")
+    together = per_class_recall(select(run.predictions(), model=GLOBAL, split=split)).set_index("class")
     alone = solo.predictions() if solo else None
     rows = []
     for name, site in config["sites"].items():
@@ -66,7 +64,7 @@ def site_gains(run: Run, solo: Run | None, split: str = "holdout") -> pd.DataFra
             "federated_macro": together["recall"].mean(),
         }
         if alone is not None:
-            own = per_class_recall(select(alone, model=name, split=split), "wilson").set_index("class")
+            own = per_class_recall(select(alone, model=name, split=split)).set_index("class")
             row |= {"own": own.loc[rarest, "recall"], "own_macro": own["recall"].mean()}
         rows.append(row)
     return pd.DataFrame(rows)

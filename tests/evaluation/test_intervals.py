@@ -4,11 +4,9 @@ from scipy.stats import binomtest
 
 from fedpdc_med.evaluation.intervals import (
     clopper_pearson,
-    counts_by_patient,
     effective_total,
     logit_interval,
     mover,
-    patient_bootstrap,
     wilson,
 )
 
@@ -31,27 +29,6 @@ def test_intervals_agree_with_scipy_for_every_count(ours, theirs):
 @pytest.mark.parametrize("interval", [wilson, clopper_pearson])
 def test_no_films_have_no_interval(interval):
     assert np.isnan(interval(0, 0)).all()
-
-
-def test_counts_by_patient_on_paper():
-    correct, total = counts_by_patient(np.array([True, False, True, True]), np.array([5, 5, 9, 5]))
-    assert (correct.tolist(), total.tolist()) == ([2, 1], [3, 1])
-
-
-def test_bootstrap_is_the_one_that_draws_every_patient_by_name():
-    generator = np.random.default_rng(3)
-    total = generator.integers(1, 5, 60)
-    correct = generator.binomial(total, 0.7)
-    drawn = generator.integers(60, size=(20_000, 60))
-    by_name = np.quantile(correct[drawn].sum(axis=1) / total[drawn].sum(axis=1), [0.025, 0.975])
-    assert patient_bootstrap(correct, total, np.random.default_rng(0), 20_000) == pytest.approx(by_name, abs=0.006)
-
-
-def test_bootstrap_is_the_same_for_the_same_seed_and_any_order_of_patients():
-    total, correct = np.array([2, 1, 3, 1, 2] * 8), np.array([1, 1, 2, 0, 2] * 8)
-    first = patient_bootstrap(correct, total, np.random.default_rng(1))
-    assert first == patient_bootstrap(correct[::-1], total[::-1], np.random.default_rng(1))
-    assert first != patient_bootstrap(correct, total, np.random.default_rng(2))
 
 
 def test_ten_patients_with_two_equal_films_each_are_worth_nine_independent_films():

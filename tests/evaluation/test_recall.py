@@ -45,7 +45,7 @@ def test_several_films_a_patient_widen_the_interval(frame_of):
     alone = per_class_recall(frame_of(["normal"] * 80, called)).iloc[0]
     # 40 patients whose two films are always called alike: 40 observations, not 80.
     paired = per_class_recall(frame_of(["normal"] * 80, called, patient=[f"p{i // 2}" for i in range(80)])).iloc[0]
-    assert (alone["method"], paired["method"]) == ("Wilson", "patient bootstrap")
+    assert (alone["method"], paired["method"]) == ("Wilson", "Wilson, by patient")
     assert (alone["patients"], paired["patients"]) == (80, 40)
     forty = wilson(30, 40)
     assert paired["high"] - paired["low"] == pytest.approx(forty[1] - forty[0], rel=0.1)
@@ -59,25 +59,33 @@ def test_the_same_pseudonym_at_two_sites_is_two_patients(frame_of):
 
 def test_all_films_right_keeps_a_width_that_counts_patients(frame_of):
     frame = frame_of(["normal"] * 80, ["normal"] * 80, patient=[f"p{i // 2}" for i in range(80)])
-    for interval in ("auto", "bootstrap"):
-        row = per_class_recall(frame, interval).iloc[0]
-        assert (row["low"], row["high"]) == pytest.approx(tuple(float(x) for x in wilson(40, 40)))
-        assert row["method"] == "Wilson, by patient"
+    row = per_class_recall(frame).iloc[0]
+    assert (row["low"], row["high"]) == pytest.approx(tuple(float(x) for x in wilson(40, 40)))
+    assert row["method"] == "Wilson, by patient"
 
 
-def test_few_patients_are_not_bootstrapped_unless_asked(frame_of):
+@pytest.mark.parametrize("patients", [31, 40])
+def test_a_missed_film_never_raises_the_lower_bound(frame_of, patients):
+    people = [f"p{i % patients}" for i in range(45)]
+    lows = []
+    for missed in range(4):
+        called = ["covid-19"] * missed + ["normal"] * (45 - missed)
+        lows.append(per_class_recall(frame_of(["normal"] * 45, called, patient=people)).iloc[0]["low"])
+    assert lows == sorted(lows, reverse=True)
+
+
+def test_each_patient_counts_for_what_it_is_worth(frame_of):
     patients = [f"p{i // 5}" for i in range(50)]
     frame = frame_of(["normal"] * 50, ["normal"] * 40 + ["covid-19"] * 10, patient=patients)
     row = per_class_recall(frame).iloc[0]
     assert (row["method"], row["note"]) == ("Wilson, by patient", "only 50 films of 10 patients")
     # 8 of 10 patients all right: each patient is one observation, less the n - 1 of a sample: worth 9.
     assert (row["low"], row["high"]) == pytest.approx(tuple(float(x) for x in wilson(7.2, 9)))
-    assert per_class_recall(frame, "bootstrap").iloc[0]["method"] == "patient bootstrap"
 
 
 def test_an_interval_by_patient_covers_what_it_says_where_one_by_film_does_not(frame_of):
     generator = np.random.default_rng(8)
-    covered = {"auto": 0, "wilson": 0}
+    covered = {"auto": 0, "exact": 0}
     for _ in range(200):
         rights = generator.random(40) < 0.75  # all four films of a patient are called alike
         called = np.where(np.repeat(rights, 4), "normal", "covid-19")
@@ -86,7 +94,7 @@ def test_an_interval_by_patient_covers_what_it_says_where_one_by_film_does_not(f
             row = per_class_recall(frame, interval).iloc[0]
             covered[interval] += row["low"] <= 0.75 <= row["high"]
     assert covered["auto"] >= 180
-    assert covered["wilson"] <= 160
+    assert covered["exact"] <= 165
 
 
 def test_wide_interval_is_flagged_and_many_films_are_not(frame_of):

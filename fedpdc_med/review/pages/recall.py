@@ -34,7 +34,7 @@ def classes(view: RunView, choice: Choice) -> None:
     look.table(as_text(table))
     st.caption(
         f"An open circle and a note mark small numbers: fewer than {SMALL} patients, or an interval wider than {WIDE}. "
-        "By patient means Wilson's interval, and the patient bootstrap where patients have several films of the class; "
+        "By patient means Wilson's interval, several films of one patient counting for what they are worth; "
         "the exact one takes every film for a patient of its own."
     )
 
