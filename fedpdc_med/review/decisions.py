@@ -124,7 +124,7 @@ def _append(folder: Path, made: list[Decision]) -> None:
 
 @dataclass(frozen=True)
 class Standing:
-    """What holds for a class now: the last decision on it, if it was made on this model."""
+    """What holds for a class now by one reviewer's last decision on it, if it was made on this model."""
 
     label: str
     decision: Decision | None
@@ -138,10 +138,21 @@ class Standing:
 
 
 def standing(decisions: list[Decision], classes: list[str], model: str | None) -> list[Standing]:
-    """The last decision on each class; one on another model is shown, and does not count."""
-    last = {decision.label: decision for decision in decisions}
+    """Every reviewer's last decision on each class; only where there is none, the last on another model, not valid."""
     found = []
     for label in classes:
-        decision = last.get(label)
-        found.append(Standing(label, decision, decision is not None and decision.model_sha256 == model))
+        mine = [one for one in decisions if one.label == label]
+        here = {one.reviewer.casefold(): one for one in mine if one.model_sha256 == model}
+        found += [Standing(label, one, True) for one in here.values()]
+        if not here:
+            found.append(Standing(label, mine[-1] if mine else None, False))
     return found
+
+
+def disputed(stands: list[Standing]) -> list[str]:
+    """The classes on which decisions that hold differ."""
+    held: dict[str, set[str]] = {}
+    for stand in stands:
+        if stand.decision and stand.valid:
+            held.setdefault(stand.label, set()).add(stand.decision.verdict)
+    return [label for label, verdicts in held.items() if len(verdicts) > 1]

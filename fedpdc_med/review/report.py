@@ -18,7 +18,7 @@ from fedpdc_med.evaluation.sites import Headline, headline, site_by_class
 from fedpdc_med.evaluation.subgroups import ATTRIBUTES, FEWEST, subgroup_recall
 from fedpdc_med.review import drawings, facts, look, tables
 from fedpdc_med.review.checks import Checked, check
-from fedpdc_med.review.decisions import Decision, model_hash, read_decisions, standing
+from fedpdc_med.review.decisions import Decision, disputed, model_hash, read_decisions, standing
 from fedpdc_med.review.films import open_shelf
 from fedpdc_med.review.library import RunView, unfinished
 from fedpdc_med.review.pages.shaped import as_text
@@ -157,8 +157,10 @@ def decided(view: RunView, decisions: list[Decision], model: str | None) -> Sect
     if not decisions:
         section.sentences.append("No reviewer has signed this model off.")
         return section
-    rows = []
-    for stand in standing(decisions, view.classes, model):
+    rows, stands = [], standing(decisions, view.classes, model)
+    if open_questions := disputed(stands):
+        section.sentences.append(f"Reviewers disagree on: {', '.join(map(spoken, open_questions))}.")
+    for stand in stands:
         last = stand.decision
         rows.append(
             {
@@ -172,7 +174,7 @@ def decided(view: RunView, decisions: list[Decision], model: str | None) -> Sect
         )
     section.tables.append(Table("", pd.DataFrame(rows)))
     if len(decisions) > sum(bool(row["by"]) for row in rows):
-        section.notes.append(f"The last decision on each class; review.json holds all {len(decisions)}.")
+        section.tables.append(Table("All decisions, newest first", tables.history(decisions, model)))
     return section
 
 

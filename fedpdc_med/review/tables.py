@@ -9,6 +9,7 @@ from fedpdc_med.evaluation.errors import MISSED
 from fedpdc_med.evaluation.operating import Rule, choose_threshold, threshold_table
 from fedpdc_med.evaluation.predictions import spoken
 from fedpdc_med.review import look
+from fedpdc_med.review.decisions import Decision
 
 ATTRIBUTE_NAMES = {"sex": "sex", "age_band": "age band", "view": "view"}
 
@@ -125,3 +126,19 @@ def _cell(row: pd.Series) -> str:
 
 def without_empty(table: pd.DataFrame) -> pd.DataFrame:
     return table.drop(columns="note") if "note" in table and not table["note"].any() else table
+
+
+def history(decisions: list[Decision], model: str | None) -> pd.DataFrame:
+    """Every decision, newest first."""
+    return pd.DataFrame(
+        {
+            "time (UTC)": one.time.replace("T", " ").removesuffix("+00:00"),
+            "class": spoken(one.label),
+            "decision": one.verdict,
+            "by": one.reviewer,
+            "had seen": one.seen,
+            "comment": one.comment,
+            "on": "this model" if one.model_sha256 == model else f"another model ({one.model_sha256[:12]}…)",
+        }
+        for one in reversed(decisions)
+    )

@@ -10,7 +10,7 @@ from hashlib import sha256
 import pytest
 
 from fedpdc_med.errors import UserError
-from fedpdc_med.review.decisions import model_hash, read_decisions, sign, standing
+from fedpdc_med.review.decisions import disputed, model_hash, read_decisions, sign, standing
 
 CLASSES = ["normal", "covid-19"]
 SHOWN = {name: f"recall of {name}" for name in CLASSES}
@@ -44,14 +44,32 @@ def test_decisions_of_before_the_record_of_what_was_seen_are_still_read(run):
     assert [(one.label, one.seen) for one in read_decisions(run)] == [("normal", "")]
 
 
-def test_the_list_only_grows_and_the_last_decision_on_a_class_holds(run):
+def test_the_list_only_grows_and_a_reviewers_last_decision_on_a_class_holds(run):
     accept(run)
-    accept(run, verdict="reject", reviewer="Dr. Otto")
+    accept(run, verdict="reject", reviewer="dr. ruth")
     decisions = read_decisions(run)
-    assert [(one.reviewer, one.verdict) for one in decisions] == [("Dr. Ruth", "accept"), ("Dr. Otto", "reject")]
+    assert [one.verdict for one in decisions] == ["accept", "reject"]
     normal, covid = standing(decisions, CLASSES, model_hash(run))
     assert (normal.words, normal.valid) == ("reject", True)
     assert (covid.words, covid.decision) == ("not decided", None)
+
+
+def test_a_reject_does_not_disappear_behind_the_accept_of_another(run):
+    accept(run, CLASSES, verdict="reject", reviewer="Dr. Otto")
+    accept(run)
+    stands = standing(read_decisions(run), CLASSES, model_hash(run))
+    held = [(one.label, one.decision.reviewer, one.words) for one in stands]
+    assert held[:2] == [("normal", "Dr. Otto", "reject"), ("normal", "Dr. Ruth", "accept")] and len(held) == 3
+    assert disputed(stands) == ["normal"]
+
+
+def test_a_decision_on_this_model_holds_whatever_was_decided_on_another_later(run):
+    accept(run, verdict="reject")
+    (run / "model.safetensors").write_bytes(b"trained again")
+    accept(run)
+    (run / "model.safetensors").write_bytes(b"weights")
+    (normal, _) = standing(read_decisions(run), CLASSES, model_hash(run))
+    assert normal.valid and normal.words == "reject"
 
 
 def test_a_decision_on_another_model_is_no_longer_valid(run):

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 
+import pandas as pd
 import pytest
 
 from fedpdc_med.evaluation.operating import choose_threshold, threshold_table, with_predictive_values
@@ -147,6 +148,48 @@ def test_a_model_is_signed_off_on_the_reported_films_whatever_is_looked_at(tmp_p
     signed(page)
     stored = json.loads((folder / "review.json").read_text())["decisions"]
     assert stored[0]["seen"] == "recall 0.90, 18 of 20 holdout films"
+
+
+def test_numbers_that_changed_while_the_page_was_open_cannot_be_signed(tmp_path, write_run, draw):
+    folder = write_run(tmp_path / "a")
+    page = draw(tmp_path, "signoff")
+    (folder / "model.safetensors").write_bytes(b"another model")
+    signed(page)
+    assert not (folder / "review.json").exists()
+    assert any("have changed since you opened" in as_read(box.value) for box in page.test.main.warning)
+    # The form is that of the new model, and empty.
+    assert page.test.main.radio[0].value is None
+    signed(page)
+    assert json.loads((folder / "review.json").read_text())["decisions"][0]["model_sha256"] == model_hash(folder)
+
+
+def test_other_films_of_the_same_model_are_looked_at_before_they_are_signed(tmp_path, write_run, draw):
+    folder = write_run(tmp_path / "a")
+    page = draw(tmp_path, "signoff")
+    frame = pd.read_parquet(folder / "predictions.parquet")
+    frame.drop(index=frame.index[frame["split"] == "holdout"][:5]).to_parquet(folder / "predictions.parquet")
+    signed(page)
+    assert any("other ones than those you saw" in error for error in page.errors)
+    assert not (folder / "review.json").exists()
+
+
+def test_the_form_is_empty_again_once_signed(tmp_path, write_run, draw):
+    write_run(tmp_path / "a")
+    page = draw(tmp_path, "signoff")
+    signed(page, comment="as shown")
+    form = page.test.main
+    assert (form.multiselect[0].value, form.radio[0].value, form.text_area[0].value) == ([], None, "")
+    assert form.text_input[0].value == "Dr. Ruth"
+
+
+def test_reviewers_who_disagree_are_both_shown(tmp_path, write_run, draw):
+    write_run(tmp_path / "a")
+    page = draw(tmp_path, "signoff")
+    signed(page, verdict="reject", name="Dr. Otto")
+    signed(page)
+    rows = page.table("decision").set_index("class").loc["COVID-19", ["decision", "by"]].to_numpy().tolist()
+    assert rows == [["reject", "Dr. Otto"], ["accept", "Dr. Ruth"]]
+    assert any("Reviewers disagree on: COVID-19." in as_read(box.value) for box in page.test.main.warning)
 
 
 def test_an_incomplete_signature_is_refused_with_a_sentence(tmp_path, write_run, draw):

@@ -9,13 +9,14 @@ import streamlit as st
 from fedpdc_med.errors import UserError
 from fedpdc_med.evaluation.predictions import spoken
 from fedpdc_med.evaluation.recall import per_class_recall
-from fedpdc_med.review import look
+from fedpdc_med.review import look, tables
 from fedpdc_med.review.decisions import (
     LONGEST_COMMENT,
     LONGEST_NAME,
     VERDICTS,
     Decision,
     Standing,
+    disputed,
     model_hash,
     read_decisions,
     sign,
@@ -24,7 +25,7 @@ from fedpdc_med.review.decisions import (
 from fedpdc_med.review.library import Choice, RunView, films, reported
 from fedpdc_med.review.report import make_report
 
-SAID = "signoff_said"
+SAID, LOOKED_AT, TURN = "signoff_said", "signoff_looked_at", "signoff_turn"
 
 
 def page(view: RunView, choice: Choice) -> None:
@@ -71,29 +72,42 @@ def show_standing(choice: Choice, recall: dict[str, dict[Hashable, Any]], stands
             "Decisions made on another model do not hold for this one. Look at its numbers and decide again.",
             icon=":material/history:",
         )
+    if open_questions := disputed(stands):
+        names = ", ".join(spoken(label) for label in open_questions)
+        st.warning(look.plain(f"Reviewers disagree on: {names}."), icon=":material/group:")
 
 
 def ask(view: RunView, shown: dict[str, str], model: str) -> None:
+    """The form. Signing draws the page anew, so what the reviewer had before the eyes is remembered from last time."""
     st.subheader("Decide", anchor=False)
+    looked_at, turn = st.session_state.get(LOOKED_AT, {}), st.session_state.get(TURN, 0)
+    st.session_state[LOOKED_AT] = {view.name: (model, shown)}
+    changed = looked_at.get(view.name, (model, shown)) != (model, shown)
+    if changed:
+        st.warning("The model or its films have changed since you opened this page.", icon=":material/history:")
+    form = f"{view.name} {model} {turn}"  # a form of its own for every run and model, empty again once signed
     if said := st.session_state.pop(SAID, None):
         st.success(look.plain(said), icon=":material/check:")
     with st.form("signoff", clear_on_submit=False):
-        labels = st.multiselect("Classes", view.classes, key=f"signoff_classes {view.name}", format_func=spoken)
-        verdict = st.radio("Decision", VERDICTS, index=None, horizontal=True, key="signoff_verdict")
+        labels = st.multiselect("Classes", view.classes, key=f"signoff_classes {form}", format_func=spoken)
+        verdict = st.radio("Decision", VERDICTS, index=None, horizontal=True, key=f"signoff_verdict {form}")
         reviewer = st.text_input("Your name", max_chars=LONGEST_NAME, key="signoff_name")
-        comment = st.text_area("Comment, or the conditions", max_chars=LONGEST_COMMENT, key="signoff_comment")
+        comment = st.text_area("Comment, or the conditions", max_chars=LONGEST_COMMENT, key=f"signoff_comment {form}")
         st.caption(
             "Stored in review.json beside the run, with the time, the recall shown above and the SHA-256 of the model. "
-            "Nothing can be taken back; decide again to replace a decision. Write nothing that identifies a patient."
+            "Nothing can be taken back; decide again to replace your decision. Write nothing that identifies a patient."
         )
         asked = st.form_submit_button("Sign", type="primary")
     if not asked:
         return
     try:
+        if changed:
+            raise UserError("the numbers are other ones than those you saw; look at them before signing")
         made = sign(view.folder, labels, verdict or "", reviewer, comment, shown, model)
     except UserError as error:
         st.error(look.plain(f"Not signed: {error}."), icon=":material/error:")
         return
+    st.session_state[TURN] = turn + 1
     st.session_state[SAID] = f"Signed: {made[0].verdict}, {', '.join(spoken(one.label) for one in made)}."
     st.rerun()
 
@@ -102,22 +116,7 @@ def show_history(decisions: list[Decision], model: str | None) -> None:
     if not decisions:
         return
     with st.expander(f"All decisions ({len(decisions)}), newest first"):
-        look.table(history_table(decisions, model))
-
-
-def history_table(decisions: list[Decision], model: str | None) -> pd.DataFrame:
-    return pd.DataFrame(
-        {
-            "time (UTC)": one.time.replace("T", " ").removesuffix("+00:00"),
-            "class": spoken(one.label),
-            "decision": one.verdict,
-            "by": one.reviewer,
-            "had seen": one.seen,
-            "comment": one.comment,
-            "on": "this model" if one.model_sha256 == model else f"another model ({one.model_sha256[:12]}…)",
-        }
-        for one in reversed(decisions)
-    )
+        look.table(tables.history(decisions, model))
 
 
 @st.cache_data(max_entries=8, show_spinner="Writing the report…")
