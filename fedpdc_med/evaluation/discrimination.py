@@ -11,8 +11,10 @@ from sklearn.metrics import precision_recall_curve, roc_curve
 
 from fedpdc_med.evaluation.intervals import Z, logit_interval, wilson
 from fedpdc_med.evaluation.predictions import PREFIX, classes_of, one_model, patients_of
+from fedpdc_med.evaluation.recall import SMALL
 
 POINTS = 500
+FEW = 5  # below so many patients a spread estimated from them is worth nothing
 
 
 def roc(frame: pd.DataFrame, label: str, points: int = POINTS) -> pd.DataFrame:
@@ -63,6 +65,7 @@ def areas(scores: np.ndarray, positive: np.ndarray, patients: np.ndarray) -> dic
             "prevalence": np.nan,
             "note": f"not estimable: no {missing}",
         }
+    people = len(np.unique(patients[positive]))
     auc, auc_low, auc_high = auc_interval(scores, positive, patients)
     ap, ap_low, ap_high = average_precision_interval(scores, positive, patients)
     return {
@@ -75,7 +78,7 @@ def areas(scores: np.ndarray, positive: np.ndarray, patients: np.ndarray) -> dic
         "ap_low": ap_low,
         "ap_high": ap_high,
         "prevalence": m / (m + n),
-        "note": "",
+        "note": f"only {people} patients of the class" if people < SMALL else "",
     }
 
 
@@ -85,13 +88,14 @@ def auc_interval(scores: np.ndarray, positive: np.ndarray, patients: np.ndarray)
     beaten[positive] = _share_below(scores[positive], scores[~positive])
     beaten[~positive] = 1 - _share_below(scores[~positive], scores[positive])
     auc = float(beaten[positive].mean())
-    side = np.where(positive, m, n)
-    influence = (beaten - auc) / np.sqrt(side * np.maximum(side - 1, 1))
-    spread = _spread_by_patient(influence, patients)
-    # Perfect or single films show no spread at all; Newcombe's method needs none.
-    if min(m, n) == 1 or spread < 1e-9:
-        return auc, *_newcombe(auc, len(np.unique(patients[positive])), len(np.unique(patients[~positive])))
-    return auc, *logit_interval(auc, spread)
+    people, others = len(np.unique(patients[positive])), len(np.unique(patients[~positive]))
+    if min(people, others) >= FEW:
+        side, count = np.where(positive, m, n), np.where(positive, people, others)
+        spread = _spread_by_patient((beaten - auc) / side * np.sqrt(count / (count - 1)), patients)
+        if spread >= 1e-9:
+            return auc, *logit_interval(auc, spread)
+    # Few patients, or perfect films, show too little spread or none; Newcombe's method needs none.
+    return auc, *_newcombe(auc, people, others)
 
 
 def average_precision_interval(
@@ -111,8 +115,8 @@ def average_precision_interval(
     gain = np.cumsum((hits / called)[::-1])[::-1][group]
     influence = np.where(hit, precision[group] - value + gain - loss, -loss) / m
     spread = _spread_by_patient(influence, patients[order])
-    if value > 1 - 1e-9 or m == 1:
-        people = len(np.unique(patients[positive]))
+    people = len(np.unique(patients[positive]))
+    if value > 1 - 1e-9 or people < FEW:
         low, high = wilson(value * people, people)
         return value, float(low), float(high)
     return value, *logit_interval(value, spread)

@@ -118,9 +118,22 @@ def predictive_values(
 def with_predictive_values(table: pd.DataFrame, prevalence: float) -> pd.DataFrame:
     """`threshold_table` with ppv, ppv_low, ppv_high, npv, npv_low, npv_high at a prevalence.
 
-    The bounds take both ends of sensitivity and specificity at once, so they are wider than 95 % rather than narrower.
+    The bounds take both ends of sensitivity and specificity at once. Specificity is that of the frame's mix of other
+    classes; `predictive_by_rest` says what another mix can do.
     """
     ppv, npv = predictive_values(table["sensitivity"], table["specificity"], prevalence)
     low, npv_low = predictive_values(table["sensitivity_low"], table["specificity_low"], prevalence)
     high, npv_high = predictive_values(table["sensitivity_high"], table["specificity_high"], prevalence)
     return table.assign(ppv=ppv, ppv_low=low, ppv_high=high, npv=npv, npv_low=npv_low, npv_high=npv_high)
+
+
+def predictive_by_rest(frame: pd.DataFrame, label: str, threshold: float, prevalence: float) -> pd.DataFrame:
+    """PPV and NPV if all patients without the class had one other: columns class, ppv, npv; lowest PPV first."""
+    called = frame[PREFIX + label].to_numpy(dtype=float) >= threshold
+    truth = frame["label"].to_numpy()
+    sensitivity = called[truth == label].mean() if (truth == label).any() else np.nan
+    rows = []
+    for other in sorted(set(truth) - {label}):
+        ppv, npv = predictive_values(sensitivity, 1 - called[truth == other].mean(), prevalence)
+        rows.append({"class": other, "ppv": float(ppv), "npv": float(npv)})
+    return pd.DataFrame(rows, columns=["class", "ppv", "npv"]).sort_values("ppv", kind="stable", ignore_index=True)

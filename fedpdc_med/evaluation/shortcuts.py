@@ -2,7 +2,7 @@
 
 Every guess is a logistic regression, cross-validated by patient. Its worth is the area under the ROC curve of each
 class against the rest (0.5 = nothing, 1 = always); a verdict looks at the lower end of that area's interval, so that
-chance does not alarm.
+chance does not alarm. All is fine only where the area itself is small: a wide interval is no all-clear.
 """
 
 from collections.abc import Callable
@@ -137,12 +137,15 @@ def _guess(
     table = guess_table(features(rows), targets[rows], groups[rows], seed)
     top = table.iloc[0]
     verdict: Verdict = "alarm" if top["low"] >= ALARM_AUC else "watch" if top["low"] >= WATCH_AUC else "fine"
+    if verdict == "fine":
+        top = table.sort_values("auc", ascending=False).iloc[0]
+        verdict = "not estimable" if top["auc"] >= WATCH_AUC else "fine"
     who, area = spoken(str(top["target"])), f"area {top['auc']:.2f} ({top['low']:.2f} to {top['high']:.2f})"
-    little = "Nothing sure" if top["auc"] >= WATCH_AUC else "Next to nothing"
     sentence = {
         "alarm": f"{who} can be told {how}: {area}.",
         "watch": f"{who} can partly be told {how}: {area}.",
-        "fine": f"{little} can be told {how}: at most {who}, {area}.",
+        "not estimable": f"Perhaps {who} can be told {how}: {area}. There are too few films to be sure.",
+        "fine": f"Next to nothing can be told {how}: at most {who}, {area}.",
     }[verdict]
     return Finding(name, verdict, sentence + small, table)
 

@@ -155,7 +155,7 @@ def training_picture(training: pd.DataFrame, title_of: Callable[[str], str]) -> 
         left = np.zeros(len(training))
         for place, name in enumerate(training.columns):
             number = training[name].to_numpy(dtype=float)
-            colour, hatch = PALETTE[place % len(PALETTE)], HATCHES[place % len(HATCHES)]
+            colour, hatch = PALETTE[place % len(PALETTE)], HATCHES[(place + place // len(PALETTE)) % len(HATCHES)]
             axes.barh(
                 range(len(sites)), number, left=left, color=colour, hatch=hatch, edgecolor="white", lw=0.5,
                 label=name_of(str(name)),

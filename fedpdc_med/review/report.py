@@ -102,17 +102,20 @@ def big_numbers(view: RunView, numbers: Headline) -> list[tuple[str, str, str]]:
     worst, macro = numbers.worst, numbers.macro
     shown = [
         (f"Worst-class recall: {spoken(worst.name)}", *_estimate(worst, f"{worst.correct} of {worst.total} films")),
-        ("Macro recall", *_estimate(macro, f"mean of {len(view.classes)} classes")),
+        ("Macro recall", *_estimate(macro, "mean of the classes")),
     ]
     if numbers.drop is None:
         return [*shown, ("Macro recall at a site outside", look.NOT_ESTIMABLE, "no site stayed outside the training")]
     where, change = view.title_of(numbers.outside), facts.changed_by(numbers.drop.macro, numbers.split)
-    return [*shown, (f"Macro recall at {where}, which took no part", look.share(numbers.drop.level), change)]
+    note = numbers.drop.macro.note
+    outside = (f"Macro recall at {where}, which took no part", look.share(numbers.drop.level))
+    return [*shown, (*outside, f"{change}; {note}" if note else change)]
 
 
 def _estimate(estimate: Estimate, rests_on: str) -> tuple[str, str]:
     inside = look.between(estimate.low, estimate.high)
-    return look.share(estimate.value), f"95 % interval {inside}; {rests_on}" if inside else estimate.note
+    words = [f"95 % interval {inside}", rests_on] if inside else []
+    return look.share(estimate.value), "; ".join([*words, *([estimate.note] if estimate.note else [])])
 
 
 def about(view: RunView, model: str | None) -> Section:
@@ -136,8 +139,10 @@ def training(view: RunView) -> Section:
         section.sentences.append("The run does not say how many training films of each class its sites have.")
     if view.rounds:
         picture = drawings.rounds_picture(view.rounds, view.classes)
+        alone = view.predictions is not None and GLOBAL not in view.models
+        whose = "the sites' own models, their mean," if alone else "the global model"
         section.pictures.append(
-            Picture(picture, "Recall of the global model by round, on films that nothing was trained or chosen on")
+            Picture(picture, f"Recall of {whose} by round, on films that nothing was trained or chosen on")
         )
     else:
         section.sentences.append("No round is recorded.")

@@ -71,7 +71,7 @@ def operating(
         rows.append(
             {
                 "class": spoken(label),
-                "threshold": f"{usable(chosen.value):.3f}",
+                "threshold": f"{usable(chosen.value):.{decimals(chosen.value)}f}",
                 "sensitivity": look.share(at["sensitivity"]),
                 "sensitivity, 95 %": look.between(at["sensitivity_low"], at["sensitivity_high"]),
                 "specificity": look.share(at["specificity"]),
@@ -83,8 +83,15 @@ def operating(
 
 
 def usable(threshold: float) -> float:
-    """A threshold with three decimals, as people write it; rounded down, so that the film that set it is called."""
-    return math.floor(threshold * 1000) / 1000
+    """A threshold as people write it; rounded down, so that the film that set it is called."""
+    scale = 10 ** decimals(threshold)
+    return math.floor(threshold * scale) / scale
+
+
+def decimals(threshold: float) -> int:
+    """Three, or as many more as a threshold close to 0 or 1 needs to stay away from it."""
+    room = min(threshold, 1 - threshold)
+    return min(max(3, 1 - math.floor(math.log10(room))), 9) if room > 0 else 3
 
 
 def areas(table: pd.DataFrame) -> pd.DataFrame:

@@ -37,11 +37,24 @@ def test_areas_agree_with_scikit_learn(random_frame):
 
 
 def test_with_one_film_a_patient_the_interval_is_delongs():
-    pairs = (SCORES[POSITIVE][:, None] > SCORES[~POSITIVE]) + 0.5 * (SCORES[POSITIVE][:, None] == SCORES[~POSITIVE])
-    variance = pairs.mean(axis=1).var(ddof=1) / 3 + pairs.mean(axis=0).var(ddof=1) / 4
-    assert auc_interval(SCORES, POSITIVE, np.arange(7))[1:] == pytest.approx(
-        logit_interval(9.5 / 12, np.sqrt(variance))
+    scores, positive = np.append(SCORES, SCORES + 0.01), np.tile(POSITIVE, 2)
+    pairs = (scores[positive][:, None] > scores[~positive]) + 0.5 * (scores[positive][:, None] == scores[~positive])
+    variance = pairs.mean(axis=1).var(ddof=1) / 6 + pairs.mean(axis=0).var(ddof=1) / 8
+    assert auc_interval(scores, positive, np.arange(14))[1:] == pytest.approx(
+        logit_interval(float(pairs.mean()), np.sqrt(variance))
     )
+
+
+@pytest.mark.parametrize("interval", [auc_interval, average_precision_interval])
+def test_the_same_films_of_fewer_patients_have_a_wider_interval(interval):
+    generator = np.random.default_rng(2)
+    positive = np.arange(112) < 12
+    scores = generator.normal(size=112) + 1.2 * positive
+    widths = []
+    for patients in (12, 4, 1):
+        _, low, high = interval(scores, positive, np.append(np.arange(12) % patients, np.arange(100, 200)))
+        widths.append(high - low)
+    assert widths == sorted(widths)
 
 
 @pytest.mark.parametrize(

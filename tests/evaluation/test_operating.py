@@ -4,7 +4,13 @@ from sklearn.metrics import recall_score, roc_curve
 
 from fedpdc_med.errors import UserError
 from fedpdc_med.evaluation.intervals import wilson
-from fedpdc_med.evaluation.operating import choose_threshold, predictive_values, threshold_table, with_predictive_values
+from fedpdc_med.evaluation.operating import (
+    choose_threshold,
+    predictive_by_rest,
+    predictive_values,
+    threshold_table,
+    with_predictive_values,
+)
 
 
 @pytest.fixture
@@ -108,3 +114,12 @@ def test_predictive_values_of_the_films_own_prevalence_are_plain_counts(scored):
 def test_no_films_make_a_table_without_numbers(frame_of):
     table = threshold_table(frame_of([], []), "covid-19", [0.5])
     assert np.isnan(table[["sensitivity", "specificity_low"]].to_numpy()).all()
+
+
+def test_predictive_values_hang_on_which_other_class_the_others_have(frame_of):
+    truth = ["covid-19"] * 10 + ["normal"] * 10 + ["pneumonia"] * 10
+    called = ["covid-19"] * 10 + ["covid-19"] + ["normal"] * 9 + ["covid-19"] * 5 + ["pneumonia"] * 5
+    rest = predictive_by_rest(frame_of(truth, called), "covid-19", 0.5, 0.1).set_index("class")
+    assert rest.loc["normal", "ppv"] == pytest.approx(0.1 / (0.1 + 0.1 * 0.9))
+    assert rest.loc["pneumonia", "ppv"] == pytest.approx(0.1 / (0.1 + 0.5 * 0.9))
+    assert rest.index.tolist() == ["pneumonia", "normal"] and (rest["npv"] == 1).all()

@@ -110,6 +110,16 @@ def test_a_high_area_of_few_films_is_watched_and_of_many_an_alarm():
     assert many.table.loc[0, "low"] > 0.8 and many.verdict == "alarm"
 
 
+def test_a_wide_interval_is_no_all_clear():
+    generator = np.random.default_rng(1)
+    labels = np.repeat(["normal", "covid-19"], 12)
+    height = np.where(labels == "covid-19", 1040, 1000) + generator.normal(scale=40, size=24)
+    finding = class_from_shape(np.stack([height, np.full(24, 1000)], axis=1), labels, np.arange(24).astype(str))
+    top = finding.table.iloc[0]
+    assert top["low"] < 0.6 < top["auc"]
+    assert finding.verdict == "not estimable" and "too few films to be sure" in finding.sentence
+
+
 def test_groups_of_few_patients_are_left_out_and_said(noise):
     images, labels, sources, patients = noise
     sources = np.where(np.arange(240) < 6, "tiny", sources)
@@ -123,7 +133,7 @@ def test_twenty_films_are_enough_to_be_asked_and_too_few_to_alarm(noise):
     images, _, _, patients = (part[::2][:20] for part in noise)
     halves = np.tile(["normal", "covid-19"], 10)
     findings = every_check(images, halves, np.tile(["a", "a", "b", "b"], 5), patients)
-    assert {finding.verdict for finding in findings} <= {"fine", "watch"}
+    assert {finding.verdict for finding in findings} <= {"fine", "watch", "not estimable"}
     assert all(len(finding.table) == 2 for finding in findings)
 
 

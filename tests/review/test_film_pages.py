@@ -11,7 +11,7 @@ from fedpdc_med.evaluation.operating import choose_threshold, threshold_table, w
 from fedpdc_med.evaluation.predictions import select
 from fedpdc_med.review.decisions import model_hash
 from fedpdc_med.review.library import open_run
-from fedpdc_med.review.tables import usable
+from fedpdc_med.review.tables import decimals, usable
 
 MINE = ("errors", "operating", "calibration", "shortcuts", "signoff")
 
@@ -54,7 +54,7 @@ def test_operating_point_is_chosen_on_other_films_than_those_reported(tmp_path, 
     page = draw(tmp_path, "operating")
     assert "chosen on the reference's weighting films" in page.text
     chosen = choose_threshold(select(frame, model="global", split="weighting"), "pneumonia").value
-    assert page.table("threshold")["threshold"].tolist()[1] == f"{usable(chosen):.3f}"
+    assert page.table("threshold")["threshold"].tolist()[1] == f"{usable(chosen):.{decimals(chosen)}f}"
     assert page.test.main.slider[0].value == usable(chosen)
     local = draw(tmp_path, "operating", split="weighting").text
     assert "chosen on the sites' own test films" in local
@@ -83,9 +83,9 @@ def test_a_sensitivity_can_be_asked_for(tmp_path, write_run, draw):
     wanted = choose_threshold(weighting, "pneumonia", "sensitivity", 0.9).value
     assert page.test.main.slider[0].value == usable(wanted)
     table = page.table("sensitivity").set_index("class")
-    assert table.loc["pneumonia", "threshold"] == f"{usable(wanted):.3f}"
+    assert table.loc["pneumonia", "threshold"] == f"{usable(wanted):.{decimals(wanted)}f}"
     other = choose_threshold(weighting, "tuberculosis", "sensitivity", 0.9).value
-    assert table.loc["tuberculosis", "threshold"] == f"{usable(other):.3f}"
+    assert table.loc["tuberculosis", "threshold"] == f"{usable(other):.{decimals(other)}f}"
 
 
 def test_calibration_shows_what_evaluation_counts(tmp_path, write_run, draw):

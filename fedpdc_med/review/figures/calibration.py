@@ -5,7 +5,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from fedpdc_med.evaluation.predictions import spoken
-from fedpdc_med.review.look import ACCENT, DASHES, FAINT, MUTED, class_colours, drawn, finish
+from fedpdc_med.review.look import ACCENT, DASHES, FAINT, MUTED, PALETTE, class_colours, drawn, finish
 
 
 def reliability_figure(curve: pd.DataFrame) -> go.Figure:
@@ -75,9 +75,8 @@ def curves_figure(
 ) -> go.Figure:
     """One line a class; `diagonal` draws what guessing gives on an ROC curve."""
     colours = class_colours(classes)
-    dashes = {
-        name: DASHES[i % len(DASHES)] for i, name in enumerate(classes)
-    }  # lines cross: colour alone is not enough
+    # Lines cross, so colour alone is not enough; a class nine places on has the colour of another, not its dashes.
+    dashes = {name: DASHES[(i + i // len(PALETTE)) % len(DASHES)] for i, name in enumerate(classes)}
     figure = go.Figure()
     if diagonal:
         figure.add_trace(

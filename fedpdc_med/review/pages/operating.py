@@ -12,6 +12,7 @@ from fedpdc_med.evaluation.operating import (
     Rule,
     Threshold,
     choose_threshold,
+    predictive_by_rest,
     threshold_table,
     with_predictive_values,
 )
@@ -26,7 +27,6 @@ RULES: dict[str, Rule] = {
     "best balance (Youden)": "youden",
     "a wanted sensitivity": "sensitivity",
 }
-STEP = 0.001
 
 
 def choosing_split(view: RunView, choice: Choice) -> str | None:
@@ -110,8 +110,9 @@ def explore(
     """The slider and all that moves with it; a fragment, so that the rest of the page stays as it is."""
     start = 0.5 if chosen is None or math.isnan(chosen.value) else tables.usable(chosen.value)
     sliding, prevailing = st.columns([2, 1])
-    key = f"operating_at {view.name} {choice.model} {choice.split} {label} {start:.3f}"
-    at = sliding.slider("Threshold", 0.0, 1.0, start, STEP, format="%.3f", key=key)
+    places = tables.decimals(start)
+    key = f"operating_at {view.name} {choice.model} {choice.split} {label} {start:.{places}f}"
+    at = sliding.slider("Threshold", 0.0, 1.0, start, 10.0**-places, format=f"%.{places}f", key=key)
     percent = prevailing.number_input(
         f"Prevalence of {look.plain(spoken(label))} where it is used (%)",
         0.0,
@@ -138,14 +139,30 @@ def explore(
         with column:
             inside = look.between(row[f"{name}_low"], row[f"{name}_high"])
             look.number(names[name], look.share(row[name]), [inside and f"95 % interval {inside}", what])
+    if split is not None and at != start:
+        st.info("This threshold is your own, chosen on the films that report it: its numbers flatter.")
+    show_rest(frame, label, at, percent)
     table = curve_of(view.fingerprint, choice.model, choice.split, label, frame)
     figure = threshold_figure(table, at, start if chosen is not None else None, WHICH.get(split or "", ""))
     look.chart(figure, "operating_curve", "Sensitivity and specificity against the threshold")
     st.caption(
         "The black line is the threshold of the slider. One class against the rest: a film is called "
         f"{look.plain(spoken(label))} when its probability is at or above the threshold, whatever the other classes "
-        "get. The intervals of PPV and NPV take both ends of sensitivity and specificity at once, so they are rather "
-        "too wide than too narrow."
+        "get. The intervals of PPV and NPV take both ends of sensitivity and specificity at once."
+    )
+
+
+def show_rest(frame: pd.DataFrame, label: str, at: float, percent: float) -> None:
+    """What the predictive values hang on besides the prevalence: which other classes the other patients have."""
+    rest = predictive_by_rest(frame, label, at, percent / 100)
+    if len(rest) < 2:
+        return
+    each = ", ".join(f"{spoken(row['class'])} {look.share(row['ppv'])}" for row in rest.to_dict("records"))
+    st.markdown(
+        look.plain(
+            f"PPV and NPV take the other patients in the mix of these films, which need not be yours. Were all of "
+            f"them of one class, PPV would be, by that class: {each}."
+        )
     )
 
 
