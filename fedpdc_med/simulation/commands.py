@@ -151,12 +151,12 @@ def compare(
     Example: fedpdc compare fedpdc-data/runs/simulate-*
     """
     from fedpdc_med.runs import Run
-    from fedpdc_med.simulation.compare import differences, found_in, site_table, summary
+    from fedpdc_med.simulation.compare import differences, found_in, site_table, summary, told_apart
 
-    found = [found_in(Run.open(folder), split) for folder in runs]
+    found = told_apart([found_in(Run.open(folder), split) for folder in runs])
     tables = {
         f"Recall on the {split} films over seeds (mean ± standard deviation)": summary(found),
-        f"Difference to {baseline}, seed by seed": differences(found, baseline),
+        f"Difference to {baseline}, seed by seed (p of a paired t-test, by Holm)": differences(found, baseline),
         "Recall of each site's rarest class, whose mean is `rarest` above": site_table(found),
     }
     for title, frame in tables.items():
@@ -167,7 +167,8 @@ def compare(
             shown.add_row(*map(str, row))
         console.print(shown)
     if markdown:
-        markdown.write_text("\n".join(f"{title}:\n\n{as_markdown(frame)}\n" for title, frame in tables.items()))
+        parts = [f"{title}:\n\n{as_markdown(frame)}\n" for title, frame in tables.items()]
+        markdown.write_text("\n".join([*parts, f"{RESEARCH_USE_ONLY}\n"]))
     console.print(RESEARCH_USE_ONLY)
 
 

@@ -22,7 +22,7 @@ def print_result(runs: "dict[str, Run]", main: str) -> None:
 
     found = recall_by_method(runs)
     shown = table(
-        "Recall on the holdout films, worst class first (95 % Wilson interval; solo: mean and range of the sites)"
+        "Recall on the holdout films, worst class first (95 % interval by patient; solo: mean and range of the sites)"
     )
     shown.add_column("class (films)")
     for name in runs:

@@ -46,7 +46,7 @@ def site_gains(run: Run, solo: Run | None, split: str = "holdout") -> pd.DataFra
     alone = solo.predictions() if solo else None
     rows = []
     for name, site in config["sites"].items():
-        if not site["takes_part"]:
+        if not site["takes_part"] or not site["training_films"]:  # a hospital that never answered has no counts
             continue
         counts = pd.Series(site["training_films"])
         recorded = last["sites"].get(name, {"status": "none"})  # a method without a federation gives sites no weight
