@@ -53,6 +53,8 @@ class Run:
             )
         if folder.exists() and any(folder.iterdir()) and not run.config_file.exists():
             raise UserError(f"{folder} is not empty and holds no run; choose another --out")
+        if run.config_file.exists() and "kind" not in run.config:
+            raise UserError(f"the config.toml in {folder} is not a run's; choose another --out")
         if folder.exists():
             run.clear()
         run.site_models.mkdir(parents=True)
@@ -60,12 +62,20 @@ class Run:
         return run
 
     def clear(self) -> None:
-        """Make room for another run; reviewers' decisions stay, and say of themselves which model they were about."""
-        for entry in self.folder.iterdir():
-            if entry.is_dir() and not entry.is_symlink():
-                shutil.rmtree(entry)
-            elif entry != self.review_file:
-                entry.unlink()
+        """Make room for another run. What a run does not write stays, and so do reviewers' decisions, which say of
+        themselves which model they were about.
+        """
+        shutil.rmtree(self.site_models, ignore_errors=True)
+        for entry in (
+            self.rounds_file,
+            self.predictions_file,
+            self.model_file,
+            self.checkpoint_file,
+            self.next_checkpoint_file,
+            self.folder / "label_distribution.png",
+            self.config_file,
+        ):
+            entry.unlink(missing_ok=True)
 
     @classmethod
     def open(cls, folder: Path) -> "Run":

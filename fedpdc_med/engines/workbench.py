@@ -63,8 +63,8 @@ class Workbench:
         """Clip and noise what was trained; every round up to this one counts as an update that was sent."""
         assert site.privacy is not None
         received = load_file(assignment.model)
-        rng = noise_generator(site.secret, received, assignment.round)
         trained = {name: tensor.detach().cpu() for name, tensor in self.model.state_dict().items()}
+        rng = noise_generator(site.secret, trained, received, site.privacy, assignment.round)
         self.model.load_state_dict(private(trained, received, site.privacy, rng))
         return site.privacy.epsilon(assignment.round)
 

@@ -49,7 +49,14 @@ class Coordinator:
                 continue
             updates[answer.site] = answer
             scoring[answer.site] = self.engine.predict(answer.model, "weighting")
-        usable = [updates[name] for name in sampled if name in updates]  # a fixed order, whoever answered first
+        scores: dict[str, Score] = {}
+        for name in [name for name in sampled if name in updates]:  # a fixed order, whoever answered first
+            answers = scoring[name]()
+            if np.isfinite(answers).all():
+                scores[name] = self._score("weighting", answers)
+            else:  # finite weights can still give answers that are not, and would spoil the average
+                sites[name] = {"status": "rejected", "reason": "its model's answers are not finite"}
+        usable = [updates[name] for name in scores]
         if not usable:
             reasons = "; ".join(sorted({sites[name]["reason"] for name in sampled}))
             raise WorkFailed(
@@ -57,7 +64,6 @@ class Coordinator:
                 f"{t - 1} are kept. A loss that is not finite calls for a lower learning rate or strength"
             )
 
-        scores = {update.site: self._score("weighting", scoring[update.site]()) for update in usable}
         scored = [Scored(one.site, one.films, scores[one.site].accuracy, scores[one.site].recall) for one in usable]
         weights, notes = self._weights(scored, usable, t)
 
@@ -65,7 +71,7 @@ class Coordinator:
         checkpoint = self.run.begin_checkpoint(self._next_state(usable, weights), self.progress)
         if federation.method.finetuning:
             notes += self._finetune(checkpoint, t)
-        judged, of_global = self._evaluate(checkpoint, usable)
+        judged, worst, of_global = self._evaluate(checkpoint, usable)
 
         for update, weight in zip(usable, weights, strict=True):
             of_site = scores[update.site]
@@ -86,6 +92,7 @@ class Coordinator:
             "bytes": self._bytes_sent(sampled, len(usable), t),
             "accuracy": judged.accuracy,
             "recall": judged.recall,
+            "worst_recall": worst,
             "score": of_global,  # P: choices between settings look at this one, never at the accuracy
             "sites": sites,
         }
@@ -164,17 +171,24 @@ class Coordinator:
             total += len(set(sampled) - had) * federation.correction.images.nbytes
         return total
 
-    def _evaluate(self, checkpoint: Path, usable: list[Update]) -> tuple[Score, float]:
-        """The global model on the judging films, and its accuracy P on the weighting films.
+    def _evaluate(self, checkpoint: Path, usable: list[Update]) -> tuple[Score, float | None, float]:
+        """The global model on the judging films, its worst class there, and its accuracy P on the weighting films.
 
-        Where nothing is shared there is no global model, and the mean over the sites' own models stands in.
+        Where nothing is shared there is no global model, and the means over the sites' own models stand in.
         """
         models = [checkpoint] if self.federation.method.shares else [update.model for update in usable]
         judge = self.federation.judge
         pending = [(self.engine.predict(model, judge), self.engine.predict(model, "weighting")) for model in models]
-        judged = [self._score(judge, judging()) for judging, _ in pending]
-        on_weighting = [self._score("weighting", weighting()).accuracy for _, weighting in pending]
-        return mean_score(judged), float(np.mean(on_weighting))
+        answers = [(judging(), weighting()) for judging, weighting in pending]
+        if not all(np.isfinite(one).all() for pair in answers for one in pair):
+            raise WorkFailed(
+                f"the model that round {self.progress.round} ends with gives answers that are not finite; the rounds "
+                "before it are kept. This calls for a lower learning rate, strength or noise"
+            )
+        judged = [self._score(judge, judging) for judging, _ in answers]
+        on_weighting = [self._score("weighting", weighting).accuracy for _, weighting in answers]
+        worst = [one.worst for one in judged if one.worst is not None]
+        return mean_score(judged), float(np.mean(worst)) if worst else None, float(np.mean(on_weighting))
 
     def predictions(self) -> pd.DataFrame:
         """Every reported set as seen by the final model, or by each site's own where nothing is shared."""

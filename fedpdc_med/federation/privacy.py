@@ -52,13 +52,17 @@ def private(state: State, received: State, privacy: Privacy, rng: np.random.Gene
     return noised
 
 
-def noise_generator(secret: bytes, received: State, round: int) -> np.random.Generator:
+def noise_generator(
+    secret: bytes, trained: State, received: State, privacy: Privacy, round: int
+) -> np.random.Generator:
     """Noise that only the site can draw: whoever knew it could take it off again.
 
-    The same for a round that is repeated from the same model, which therefore gives nothing more away.
+    The same for a round that is repeated with the same outcome, which therefore gives nothing more away; for any other
+    update it is drawn anew, because two updates under one noise give away their difference.
     """
-    seen = hashlib.sha256(f"round {round}".encode())
-    for name in sorted(received):
-        seen.update(received[name].contiguous().numpy().tobytes())
+    seen = hashlib.sha256(f"round {round}, clip {privacy.clip}, noise {privacy.noise}".encode())
+    for state in (trained, received):
+        for name in sorted(state):
+            seen.update(state[name].contiguous().numpy().tobytes())
     digest = hmac.digest(secret, b"noise of an update" + seen.digest(), "sha256")
     return np.random.default_rng(int.from_bytes(digest, "big"))

@@ -15,6 +15,10 @@ class Score:
     accuracy: float
     recall: dict[str, float | None]  # None: no film of that class
 
+    @property
+    def worst(self) -> float | None:
+        return min((value for value in self.recall.values() if value is not None), default=None)
+
 
 @torch.inference_mode()
 def predict(

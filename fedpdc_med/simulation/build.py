@@ -33,6 +33,7 @@ def build(
 ) -> Federation:
     reference, classes = collected.reference, collected.reference.classes
     check_sizes(collected)
+    check_sites_apart(sites, collected)
     pools: list[Films] = []
     held: dict[str, SiteFilms] = {}
     reported = {"holdout": reference_set(collected, "holdout"), "weighting": reference_set(collected, "weighting")}
@@ -74,6 +75,29 @@ def check_sizes(collected: Collected) -> None:
                 f"films of site {name!r} are {store.info['size']} pixels wide, those of the reference {size}; "
                 f"ingest the site again with --size {size}"
             )
+
+
+def check_sites_apart(sites: list[HospitalSite], collected: Collected) -> None:
+    """A film that one site trains on must not judge the model at another."""
+    manifests = {site.name: collected.stores[site.name].manifest for site in sites}
+    trained = {
+        site.name: mine[mine["split"] == "train"]
+        for site in sites
+        if site.takes_part
+        for mine in [manifests[site.name]]
+    }
+    for site in sites:
+        judging = manifests[site.name]
+        if site.takes_part:
+            judging = judging[judging["split"] == "test"]
+        for other, films in trained.items():
+            same = judging["pixel_hash"].isin(films["pixel_hash"]) | judging["film"].isin(films["film"])
+            if other != site.name and same.any():
+                raise UserError(
+                    f"{int(same.sum())} films that would judge the model at {site.name} are among the training films "
+                    f"of {other}; take one of the two out, or ingest {site.name} again with --without and the film "
+                    f"store of {other}"
+                )
 
 
 def rows_of(name: str, store: FilmStore, split: str | None, classes: tuple[str, ...]) -> np.ndarray:

@@ -82,7 +82,7 @@ def simulate(
     )
     others = [name.strip() for name in compare.split(",") if name.strip() and name.strip() != method]
     made = {method: make_method(method, **parse(settings or [], method))} | {name: make_method(name) for name in others}
-    folders = {name: run_folder(out, name, method, made[name], seed, privacy) for name in made}
+    folders = {name: run_folder(out, name, method, made[name], seed, privacy, sites) for name in made}
     for folder in folders.values():
         if (folder / "config.toml").exists() and not (resume or overwrite):
             raise UserError(
@@ -97,6 +97,8 @@ def simulate(
             if resume and (folder / "config.toml").exists():
                 runs[name] = Run.open(folder)
                 check_same(runs[name], fixed, made[name])
+                if simulation.fingerprints(collected) != runs[name].config["data"]["fingerprints"]:
+                    raise UserError(f"{folder} holds a run of other hospitals or films; choose another --out")
                 simulation.resume(runs[name], workers)
             else:
                 runs[name] = simulation.start(
@@ -214,14 +216,21 @@ def checked_norm(norm: str) -> Any:
 
 
 def run_folder(
-    out: Path | None, name: str, main: str, method: Any, seed: int, privacy: "Privacy | None" = None
+    out: Path | None,
+    name: str,
+    main: str,
+    method: Any,
+    seed: int,
+    privacy: "Privacy | None" = None,
+    sites: Path | None = None,
 ) -> Path:
     from fedpdc_med.experiments.results import described
 
     if out is not None:
         return out if name == main else out.with_name(f"{out.name}-{name}")
     hidden = [f"clip={privacy.clip:g}", f"noise={privacy.noise:g}"] if privacy else []
-    words = ["simulate", *described({"name": name, **method.model_dump()}).split(), *hidden, f"seed{seed}"]
+    whose = [sites.resolve().name] if sites else []  # so that other hospitals do not meet the runs of the phantoms
+    words = ["simulate", *whose, *described({"name": name, **method.model_dump()}).split(), *hidden, f"seed{seed}"]
     return home() / "runs" / "-".join(words)
 
 

@@ -13,7 +13,7 @@ from fedpdc_med.federation.privacy import Privacy
 from fedpdc_med.federation.run import run_rounds
 from fedpdc_med.federation.setup import Federation
 from fedpdc_med.imaging.hospital import HospitalSite, default_folder, load_sites
-from fedpdc_med.runs import Run, git_commit, versions
+from fedpdc_med.runs import Run, git_commit, versions, without_none
 from fedpdc_med.simulation.build import build, label_counts
 from fedpdc_med.simulation.films import Collected, collect
 
@@ -65,9 +65,27 @@ def resume(run: Run, workers: int) -> None:
         raise UserError(
             f"the films differ from the ones {run.folder} was started with; start a new run with --overwrite"
         )
+    for site in sites:
+        before, now = config["sites"][site.name], without_none(ways_of(site, settings))
+        for key in ways_of(site, settings):
+            if before.get(key) != now.get(key):
+                raise UserError(
+                    f"{key} of site {site.name!r} differ from what {run.folder} was started with "
+                    f"({before.get(key)}); set them back, or start a new run with --overwrite"
+                )
     run_rounds(
         make(settings, make_method(**config["method"]), sites, collected), run, workers, config["method"]["name"]
     )
+
+
+def ways_of(site: HospitalSite, settings: Settings) -> dict[str, Any]:
+    """What a site's module says that changes its training."""
+    privacy = settings.privacy or site.privacy
+    return {
+        "takes_part": site.takes_part,
+        "settings": site.settings.model_dump(),
+        "privacy": privacy.model_dump() if privacy else None,
+    }
 
 
 def make(settings: Settings, method: Method, sites: list[HospitalSite], collected: Collected) -> Federation:
@@ -102,13 +120,11 @@ def config_of(
         training = counts.loc[site.name].to_dict() if site.takes_part else {}
         described[site.name] = {
             "title": site.title,
-            "takes_part": site.takes_part,
             "films": len(store.manifest),
             "films_of_other_classes": int((~store.manifest["label"].isin(federation.classes)).sum()),
             "patients": int(store.manifest["patient"].nunique()),
             "training_films": training,
-            "settings": site.settings.model_dump(),
-            "privacy": hidden.model_dump() if (hidden := settings.privacy or site.privacy) else None,
+            **ways_of(site, settings),
         }
     return {
         "kind": "simulation",

@@ -46,7 +46,7 @@ def test_a_round_is_recorded_as_the_design_says(tiny_federation, tmp_path):
     record = coordinator.run_round()
     assert run.rounds() == [record]
     assert record["round"] == 1
-    assert set(record) == {"round", "seconds", "bytes", "accuracy", "recall", "score", "sites"}
+    assert set(record) == {"round", "seconds", "bytes", "accuracy", "recall", "worst_recall", "score", "sites"}
     site = record["sites"]["site-2"]
     assert set(site) == {"status", "films", "loss", "score", "recall", "weight", "dissimilarity"}
     assert (site["status"], site["films"]) == ("ok", 50)
@@ -231,6 +231,10 @@ def test_a_site_whose_training_breaks_has_failed_and_the_run_goes_on(tiny_federa
     [
         (lambda file: file.write_bytes(b"not a model"), "cannot be read"),
         (lambda file: save_file({"x": torch.zeros(1)}, file), "do not match the model"),
+        (
+            lambda file: save_file({name: tensor * 1e30 for name, tensor in load_file(file).items()}, file),
+            "answers are not finite",
+        ),
     ],
 )
 def test_an_answer_that_is_no_model_is_rejected(tiny_federation, tmp_path, spoil, says):
@@ -257,6 +261,21 @@ def test_a_round_without_any_usable_update_fails_and_keeps_what_was_done(tiny_fe
     assert run.progress().round == 0
 
 
+def test_an_average_whose_answers_are_not_finite_is_never_kept(tiny_federation, tmp_path):
+    coordinator, engine, run = opened(tiny_federation("fedavg", sites=2), tmp_path)
+    coordinator.run_round()
+    before = run.checkpoint_file.read_bytes()
+    answers = engine.predict
+
+    def spoiled(model, films):
+        return (lambda: np.full((1, 3), np.nan)) if model == run.next_checkpoint_file else answers(model, films)
+
+    engine.predict = spoiled
+    with pytest.raises(WorkFailed, match="round 2 ends with gives answers that are not finite"):
+        coordinator.run_round()
+    assert (run.progress().round, run.checkpoint_file.read_bytes()) == (1, before)
+
+
 def test_moon_finds_its_previous_model_again_and_only_then(tiny_federation, tmp_path):
     coordinator, engine, run = opened(tiny_federation("moon", sites=2), tmp_path)
     coordinator.run_round()
@@ -275,11 +294,15 @@ def test_solo_sites_go_on_from_their_own_model_and_the_record_is_their_mean(tiny
     record = coordinator.run_round()
     assert engine.assignments[1]["site-1"].model.name == "site-1.round1.safetensors"
     labels = coordinator.federation.reported["test"].films.labels.numpy()
-    own = []
+    own, worst = [], []
     for i in range(3):
-        file = coordinator.run.site_models / f"site-{i}.round2.safetensors"
-        own.append((engine.predict(file, "test")().argmax(1) == labels).mean())
+        right = (
+            engine.predict(coordinator.run.site_models / f"site-{i}.round2.safetensors", "test")().argmax(1) == labels
+        )
+        own.append(right.mean())
+        worst.append(min(right[labels == k].mean() for k in range(3)))
     assert record["accuracy"] == pytest.approx(np.mean(own))
+    assert record["worst_recall"] == pytest.approx(np.mean(worst))
     assert set(coordinator.predictions()["model"]) == {"site-0", "site-1", "site-2"}
 
 

@@ -61,10 +61,17 @@ def test_more_releases_give_more_away():
     assert privacy.epsilon(1) < privacy.epsilon(2) < privacy.epsilon(20)
 
 
-def test_noise_is_the_sites_own_and_repeats_only_for_the_same_round_and_model():
-    def draw(secret=b"mine", received=None, round=3):
-        return noise_generator(secret, received or model(1.0, 2.0), round).normal(size=4).tolist()
+def test_noise_is_the_sites_own_and_repeats_only_for_the_same_update():
+    def draw(secret=b"mine", trained=(3.0, 4.0), received=(1.0, 2.0), noise=4.0, round=3):
+        privacy = Privacy(clip=1.0, noise=noise)
+        return noise_generator(secret, model(*trained), model(*received), privacy, round).normal(size=4).tolist()
 
     assert draw() == draw()
-    others = [draw(secret=b"another"), draw(received=model(1.0, 2.1)), draw(round=4)]
+    others = [
+        draw(secret=b"another"),
+        draw(trained=(3.0, 4.1)),  # one film more, or another method: the same noise would give away the difference
+        draw(received=(1.0, 2.1)),
+        draw(noise=5.0),
+        draw(round=4),
+    ]
     assert all(other != draw() for other in others)

@@ -50,6 +50,13 @@ def test_the_new_sites_can_be_simulated_and_their_pixels_are_the_old_ones(store,
     assert made.manifest.groupby("patient")["split"].nunique().max() == 1
 
 
+def test_fewer_sites_than_before_leave_no_site_behind(store, tmp_path):
+    deal(store, 3, "iid", 0.3, tmp_path / "hospitals", seed=0)
+    (tmp_path / "hospitals" / "all-own.py").write_text((tmp_path / "hospitals" / "all-3.py").read_text()[-200:])
+    deal(store, 2, "iid", 0.3, tmp_path / "hospitals", seed=1, replace=True)
+    assert sorted(file.name for file in (tmp_path / "hospitals").glob("*.py")) == ["all-1.py", "all-2.py", "all-own.py"]
+
+
 def test_a_folder_that_has_such_a_module_is_not_overwritten(store, tmp_path):
     deal(store, 2, "iid", 0.3, tmp_path / "hospitals", seed=0)
     with pytest.raises(UserError, match="already in the folder"):

@@ -1,6 +1,7 @@
 """`fedpdc simulate` over a few tiny phantom hospitals: real DICOM files, ingest, training, tables, run directories."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -49,8 +50,15 @@ def simulate(folder, *arguments):
 
 @pytest.fixture(scope="module")
 def simulated(place):
+    """Three hospitals simulated; beside them a folder with two of them, and one where an outsider is also inside."""
     done = simulate(place, "--compare", "solo,fedavg", "--out", "run")
     assert done.returncode == 0, done.stderr
+    shutil.copytree(place / "hospitals", place / "fewer", ignore=shutil.ignore_patterns("outside.py", "__pycache__"))
+    shutil.copytree(place / "hospitals", place / "twice", ignore=shutil.ignore_patterns("outside.py", "__pycache__"))
+    (place / "twice" / "copy.py").write_text(
+        "from fedpdc_med.imaging.hospital import HospitalSite\n"
+        f'SITE = HospitalSite(name="copy", films="{place}/home/phantoms/seed0/north/store", takes_part=False)\n'
+    )
     return place, done.stdout
 
 
@@ -122,10 +130,31 @@ def test_a_killed_simulation_resumes_to_the_same_model(simulated):
     assert "mean of classes" in done.stdout
 
 
+def test_a_hospital_that_was_edited_meanwhile_is_not_resumed(simulated):
+    folder, _ = simulated
+    shutil.copytree(folder / "run", folder / "edited")
+    (folder / "edited" / "predictions.parquet").unlink()
+    module = folder / "hospitals" / "north.py"
+    text = module.read_text()
+    try:
+        module.write_text(text.replace("epochs=1", "epochs=2"))
+        assert module.read_text() != text
+        again = [sys.executable, "-m", "fedpdc_med.cli", "resume", "edited"]
+        done = subprocess.run(again, cwd=folder, env=environment(folder), capture_output=True, text=True, timeout=600)
+    finally:
+        module.write_text(text)
+    assert done.returncode == 2 and "settings of site 'north' differ" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
         (["--out", "run"], "already holds a run"),
+        (["--out", "run", "--resume", "--sites", "fewer"], "run of other hospitals or films"),
+        (
+            ["--out", "x", "--sites", "twice", "--reference", "home/phantoms/seed0/reference/store"],
+            "are among the training films of north",
+        ),
         (["--out", "x", "--method", "magic"], "there is no method 'magic'"),
         (["--out", "x", "--set", "strength=much"], "setting 'strength'"),
         (["--out", "x", "--set", "colour=red"], "write KEY=VALUE with a setting of 'fedpdc-ce'"),
