@@ -15,17 +15,29 @@ import numpy as np
 from fedpdc_med.errors import UserError
 from fedpdc_med.imaging.classes import class_of
 from fedpdc_med.imaging.dicom import view_in
+from fedpdc_med.imaging.files import files_below
 from fedpdc_med.imaging.records import FilmRecord, Reason
 
 PICTURES = {".png", ".jpg", ".jpeg"}
 # In NIH ChestX-ray names the digits before the underscore are the patient's.
 _NIH_NAME = re.compile(r"(\d{8})_\d{3}")
+# Names that darkcovidnet was published with: NIH's (its patients end at 30805), random numbers, and figures of papers.
+_DARKCOVIDNET_NAME = re.compile(
+    r"000[0-3]\d{4}_\d{3}|[0-9a-f-]{24,36}([._](annot\.original|jumbo))?|figure1-[0-9a-f]{24}-98-(left|right)"
+    r"|(1-s2\.0-|1\.CXRCT|all14238-|auntminnie-|ciaa199\.|kjr-21-|jkms-35-|lancet-case|nCoV-radiol\.|nejmc\d{7}_|ryct\.\d)"
+    r"[\w.-]*|covid-19-(pneumonia|infection|rapidly)-[a-z\d-]*",
+    re.IGNORECASE,
+)
+_RADIOGRAPHY_NAME = re.compile(r"(covid|normal|viral pneumonia|lung_opacity)[ -]?(\d+|\(\d+\))", re.IGNORECASE)
 # Parts of a figure's name that tell its panels, days and views apart: "...fig2a", "...-day7", "...-PA", "...-002-b1".
 _PANEL = re.compile(r"[-_](day-?\d+|\d+-(hours|days)|admission|left|right|pa|ap|[a-z]\d?)(?=[-_.]|$)|(?<=\d)[a-z]$")
 
 
 def covid_chestxray(folder: Path) -> Iterator[FilmRecord]:
-    """ieee8023/covid-chestxray-dataset: metadata.csv names every film, its patient, finding, view and modality."""
+    """ieee8023/covid-chestxray-dataset: metadata.csv names every film, its patient, finding, view and modality.
+
+    A row that does not say where its film was published may be a hospital's own, in the same layout.
+    """
     with (folder / "metadata.csv").open(newline="", encoding="utf-8-sig") as file:
         for row in csv.DictReader(file):
             path = folder / (row.get("folder") or "images") / row["filename"]
@@ -38,7 +50,7 @@ def covid_chestxray(folder: Path) -> Iterator[FilmRecord]:
                 name=f"covid-chestxray-dataset:{row['filename']}",
                 path=path,
                 source="covid-chestxray-dataset",
-                published=True,
+                published=bool((row.get("url") or "").strip() or (row.get("doi") or "").strip()),
                 label=label,
                 patient=f"covid-chestxray-dataset:{row['patientid'].strip()}" if row["patientid"].strip() else "",
                 view=view,
@@ -57,7 +69,7 @@ def _covid_chestxray_problem(row: dict[str, str], label: str) -> tuple[Reason, s
 def darkcovidnet(folder: Path) -> Iterator[FilmRecord]:
     """muhammedtalo/COVID-19: NIH films, and COVID-19 films under the names they have in covid-chestxray-dataset."""
     for path, label in _class_folders(folder):
-        if nih := _NIH_NAME.match(path.stem):
+        if nih := _NIH_NAME.fullmatch(path.stem):
             name, patient = f"nih:{path.stem}", f"nih:{nih[1]}"
         else:
             # The same film in covid-chestxray-dataset gets the same pseudonym, however differently it was cropped.
@@ -98,21 +110,28 @@ def radiography_database(folder: Path) -> Iterator[FilmRecord]:
 def folder_per_class(folder: Path) -> Iterator[FilmRecord]:
     """Anybody's PNG or JPEG films in folders; they may not be public, so their pseudonyms use the site's key.
 
-    A folder below the class's is a patient; a film that lies in none counts as a patient of its own.
+    The first folder below the class's is a patient; a film that lies in none counts as a patient of its own, unless it
+    has a name of NIH's.
     """
     for path, label in _class_folders(folder):
-        name = path.relative_to(folder).as_posix()
-        below = path.relative_to(folder).parts[1:-1]
-        nih = _NIH_NAME.match(path.stem)
-        yield FilmRecord(
-            name,
-            path,
-            source="folder-per-class",
-            label=label,
-            patient=f"nih:{nih[1]}" if nih else "/".join(below) if below else name,
-            view="frontal",
-            problem=_class_problem(label) or _picture_problem(path),
-        )
+        yield _own_film(folder, path, label)
+
+
+def _own_film(folder: Path, path: Path, label: str) -> FilmRecord:
+    name = path.relative_to(folder).as_posix()
+    below = path.relative_to(folder).parts[1:-1]
+    if below and below[0].lower() == "images":
+        below = below[1:]
+    nih = _NIH_NAME.fullmatch(path.stem)
+    return FilmRecord(
+        name,
+        path,
+        source="folder-per-class",
+        label=label,
+        patient=below[0] if below else f"nih:{nih[1]}" if nih else name,
+        view="frontal",
+        problem=_class_problem(label) or _picture_problem(path),
+    )
 
 
 def medmnist(file: Path) -> Iterator[FilmRecord]:
@@ -145,12 +164,12 @@ def _medmnist_class(name: str, label: np.ndarray) -> str:
 
 
 def _class_folders(folder: Path) -> Iterator[tuple[Path, str]]:
-    for below in sorted(path for path in folder.iterdir() if path.is_dir()):
-        label = class_of(below.name) or ""
-        films = below / "images" if (below / "images").is_dir() else below
-        for path in sorted(films.rglob("*")):
-            if not path.is_dir():
-                yield path, label
+    """Every file with the class of its folder, "" if it lies in none; masks beside images are no films."""
+    for _, path in sorted(files_below(folder), key=lambda found: found[1].parts):
+        top, *below = path.relative_to(folder).parts
+        if len(below) > 1 and below[0] == "masks" and (folder / top / "images").is_dir():
+            continue
+        yield path, (class_of(top) or "") if below else ""
 
 
 def _picture_problem(path: Path) -> tuple[Reason, str] | None:
@@ -158,7 +177,7 @@ def _picture_problem(path: Path) -> tuple[Reason, str] | None:
 
 
 def _class_problem(label: str) -> tuple[Reason, str] | None:
-    return None if label else (Reason.UNKNOWN_LABEL, "")
+    return None if label else (Reason.UNKNOWN_LABEL, "in no folder that is called like a class")
 
 
 def _number(text: str) -> float | None:
@@ -181,7 +200,7 @@ def _has_folders(source: Path, *names: str) -> bool:
 
 
 def _has_class_folders(source: Path) -> bool:
-    return source.is_dir() and any(label for _, label in _class_folders(source))
+    return source.is_dir() and any(class_of(below.name) and below.is_dir() for below in source.iterdir())
 
 
 @dataclass(frozen=True)
@@ -189,6 +208,8 @@ class Collection:
     recognises: Callable[[Path], bool]
     films: Callable[[Path], Iterator[FilmRecord]]
     layout: str
+    names: re.Pattern[str] | None = None
+    """What its films are called where they were published, for a layout that a hospital's own films may have too."""
 
 
 # In the order in which they are tried: the general layout comes last.
@@ -200,11 +221,13 @@ COLLECTIONS = {
         lambda s: _has_folders(s, "Covid-19", "No_findings", "Pneumonia"),
         darkcovidnet,
         "folders Covid-19, No_findings and Pneumonia",
+        _DARKCOVIDNET_NAME,
     ),
     "covid-19-radiography-database": Collection(
         lambda s: _has_folders(s, "COVID", "Viral Pneumonia"),
         radiography_database,
         "folders COVID, Viral Pneumonia and Normal",
+        _RADIOGRAPHY_NAME,
     ),
     "medmnist": Collection(
         lambda s: s.is_file() and bool(re.match(r"(pneumonia|chest)mnist.*\.npz$", s.name)),
@@ -226,3 +249,13 @@ def recognise(source: Path, name: str | None = None) -> Collection | None:
     if not COLLECTIONS[name].recognises(source):
         raise UserError(f"SOURCE does not look like {name}: expected {COLLECTIONS[name].layout}")
     return COLLECTIONS[name]
+
+
+def films_of(source: Path, collection: Collection, *, asked_for: bool) -> Iterator[FilmRecord]:
+    """The films of a source. Where only its folders told the collection, a film is taken for published by its name.
+
+    Anybody may call folders so, and names under the key that everyone has could be guessed.
+    """
+    for film in collection.films(source):
+        own = not asked_for and collection.names and not collection.names.fullmatch(film.path.stem)
+        yield _own_film(source, film.path, film.label) if own else film

@@ -16,7 +16,7 @@ from fedpdc_med.imaging.classes import CLASSES
 from fedpdc_med.imaging.collections import COLLECTIONS
 from fedpdc_med.imaging.dicom import CHEST
 from fedpdc_med.imaging.labels import one_label, read_labels
-from fedpdc_med.imaging.records import FRONTAL, VIEWS, Verdict
+from fedpdc_med.imaging.records import FRONTAL, MAY_HOLD_TEXT, VIEWS, Verdict
 from fedpdc_med.imaging.settings import Fit
 from fedpdc_med.imaging.sources import records_of
 
@@ -36,7 +36,7 @@ def ingest(
     labels: Annotated[
         Path | None,
         typer.Option(
-            help="CSV with columns film (path below SOURCE, or SOP instance UID), label, and patient for PNG and JPEG."
+            help="CSV with columns film (path below SOURCE, or SOP instance UID), label, and if need be patient, view."
         ),
     ] = None,
     label: Annotated[str | None, typer.Option(help=f"One class for all films: {', '.join(CLASSES)}.")] = None,
@@ -102,7 +102,10 @@ def ingest(
         seed=seed,
     )
     _print_summary(result, site)
-    names = {place: record.name for place, record in records_of(source, collection, known, labels).items()}
+    records = records_of(source, collection, known, labels)
+    names = {place: record.name for place, record in records.items()}
+    if not known:
+        _print_collection(Counter((record.source, record.published) for record in records.values()))
     if known and (unused := known.unused(names.values())):
         console.print(f"[yellow]{unused} of {len(known.rows)} rows of the label table name no file below SOURCE[/]")
     if list_refused:
@@ -195,6 +198,14 @@ def _print_summary(result: "IngestResult", site: str) -> None:
         for warning in _warnings(read_store(result.store).manifest):
             console.print(f"[yellow]{warning}[/]")
         console.print(f"Film store, with ingest_report.csv: {result.store}", highlight=False, soft_wrap=True)
+    if silent := sum(v == Verdict.ACCEPTED and detail == MAY_HOLD_TEXT for _, v, _, detail in result.report):
+        console.print(f"{silent} accepted films do not say whether text is burned in: look at some of them")
+    if not result.read_again:
+        from fedpdc_med.imaging.ingest import temporary
+
+        again = sum(temporary(reason, detail) for _, _, reason, detail in result.report)
+        mended = f"; {again} files could not be read then: if that is mended, use --replace" if again else ""
+        console.print(f"Nothing was read again, this is the report of the finished ingest{mended}", highlight=False)
     if result.replaced:
         console.print(
             f"[yellow]{result.replaced} worker processes died or took longer than --seconds and were replaced[/]; "
@@ -202,9 +213,18 @@ def _print_summary(result: "IngestResult", site: str) -> None:
         )
 
 
+def _print_collection(films: Counter[tuple[str, bool]]) -> None:
+    """A collection is recognised by folders and names, so its user must see what was taken for published."""
+    for (source, published), count in sorted(films.items()):
+        key = "public names: the same pseudonyms at every site" if published else "pseudonyms by this site's own key"
+        console.print(f"{count} files read as {source}; {key}", highlight=False)
+
+
 def _print_refused(result: "IngestResult", names: dict[int, str]) -> None:
     """File names stay on the hospital's own screen: no report holds them."""
     for place, verdict, reason, detail in result.report:
         if verdict != Verdict.ACCEPTED:
             about = f"{reason}, {detail}" if detail else reason
-            console.print(f"{place}  {names.get(place, '?')}  {about}", markup=False, highlight=False, soft_wrap=True)
+            # A name that is not UTF-8 cannot be printed as it is.
+            name = names.get(place, "?").encode("utf-8", "backslashreplace").decode()
+            console.print(f"{place}  {name}  {about}", markup=False, highlight=False, soft_wrap=True)

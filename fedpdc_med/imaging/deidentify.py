@@ -8,6 +8,7 @@ and in the reference set.
 
 import hmac
 import os
+import re
 import secrets
 from collections.abc import Mapping
 from contextlib import suppress
@@ -15,8 +16,10 @@ from hashlib import sha256
 from pathlib import Path
 
 from dicomanonymizer.simpledicomanonymizer import anonymize_dataset
+from pydicom.datadict import dictionary_VR
+from pydicom.dataelem import DataElement
 from pydicom.dataset import Dataset, FileMetaDataset
-from pydicom.uid import UID, ImplicitVRLittleEndian, generate_uid
+from pydicom.uid import ExplicitVRLittleEndian, generate_uid
 
 from fedpdc_med.errors import UserError
 
@@ -24,37 +27,53 @@ PUBLISHED_KEY = b"films of published collections"
 AGE_BANDS = ((20, "0-19"), (40, "20-39"), (60, "40-59"), (80, "60-79"), (130, "80+"))
 KEY_BYTES = 32
 
-# What may stay of the kinds of element that can hold a name, an id or a date, once the PS3.15 table has been applied.
-_KEPT_TEXT = {"RescaleType", "CodeValue", "CodingSchemeDesignator", "CodeMeaning"}
-_KEPT_UIDS = {"SOPClassUID", "SOPInstanceUID", "StudyInstanceUID", "SeriesInstanceUID"}
-_KEPT_SEQUENCES = {"VOILUTSequence", "ModalityLUTSequence", "ViewCodeSequence", "AnatomicRegionSequence"}
-# Codes of the standard that tell how to read or show the pixels; makers write free text into others of this kind.
-_KEPT_CODES = {
-    "ImageType",
-    "Modality",
-    "PresentationIntentType",
-    "PhotometricInterpretation",
-    "PixelIntensityRelationship",
-    "PresentationLUTShape",
-    "VOILUTFunction",
-    "LossyImageCompression",
-    "LossyImageCompressionMethod",
-    "BurnedInAnnotation",
-    "BodyPartExamined",
-    "ViewPosition",
-    "ImageLaterality",
-    "Laterality",
-    "PatientOrientation",
-    "SpecificCharacterSet",
-}
-_NOTHING: set[str] = set()
+_NEW_UIDS = ("SOPInstanceUID", "StudyInstanceUID", "SeriesInstanceUID")
+# All that may stay, once the PS3.15 table has been applied: what tells how to read or show the pixels.
 _KEPT = {
-    **dict.fromkeys(("LO", "LT", "PN", "SH", "ST", "UC", "UR", "UT", "AE", "UN"), _KEPT_TEXT),
-    **dict.fromkeys(("DA", "DT", "TM"), _NOTHING),
-    "CS": _KEPT_CODES,
-    "UI": _KEPT_UIDS,
-    "SQ": _KEPT_SEQUENCES,
+    "SOPClassUID",
+    "ImageType",
+    "Rows",
+    "Columns",
+    "BitsAllocated",
+    "BitsStored",
+    "HighBit",
+    "PixelRepresentation",
+    "SamplesPerPixel",
+    "PixelData",
+    "PixelPaddingValue",
+    "PixelPaddingRangeLimit",
+    "PixelSpacing",
+    "ImagerPixelSpacing",
+    "PixelAspectRatio",
+    "PixelIntensityRelationshipSign",
+    "RescaleSlope",
+    "RescaleIntercept",
+    "WindowCenter",
+    "WindowWidth",
+    "LossyImageCompressionRatio",
+    "VOILUTSequence",
+    "ModalityLUTSequence",
+    "LUTDescriptor",
+    "LUTData",
 }
+# Codes stay where they are the standard's own; makers write free text into such elements.
+_KEPT_CODES = {
+    "Modality": "CR|DX",
+    "PresentationIntentType": "FOR PRESENTATION",
+    "PhotometricInterpretation": "MONOCHROME[12]",
+    "PixelIntensityRelationship": "LIN|LOG|DISP",
+    "PresentationLUTShape": "IDENTITY|INVERSE",
+    "VOILUTFunction": "LINEAR|LINEAR_EXACT|SIGMOID",
+    "LossyImageCompression": "00|01",
+    "LossyImageCompressionMethod": r"ISO_\d{5}_\d",
+    "BurnedInAnnotation": "YES|NO",
+    "BodyPartExamined": "CHEST|THORAX|LUNGS?|RIB|RIBCAGE",
+    "ImageLaterality": "[RLUB]",
+    "Laterality": "[RL]",
+    "PatientOrientation": "[ALPRFH]{1,3}",
+    "RescaleType": "US|HU",
+}
+_VIEW_POSITIONS = {"PA": "PA", "AP": "AP", "lateral": "LL"}
 # Type 2 elements: a film must have them, and they may be empty.
 _EMPTIED = ("StudyDate", "StudyTime", "AccessionNumber", "ReferringPhysicianName", "StudyID", "Manufacturer")
 _METHODS = {"113100": "Basic Application Confidentiality Profile", "113108": "Retain Patient Characteristics Option"}
@@ -96,25 +115,24 @@ def age_band(age: float | None) -> str:
     return next((band for end, band in AGE_BANDS if age < end), "")
 
 
-def deidentified(ds: Dataset, key: bytes, *, film: str, patient: str, sex: str, band: str) -> Dataset:
-    """The film without identity (changes `ds`): the PS3.15 table, then all else that could hold text or a date."""
+def deidentified(ds: Dataset, key: bytes, *, film: str, patient: str, sex: str, band: str, view: str) -> Dataset:
+    """The film without identity (changes `ds`): the PS3.15 table, then all that is not known to be harmless."""
     # The same UID becomes the same new UID at this site, so that the films of a study stay together.
     uids = {
-        keyword: generate_uid(entropy_srcs=[key.hex(), str(ds.get(keyword) or keyword + film)])
-        for keyword in _KEPT_UIDS - {"SOPClassUID"}
+        keyword: generate_uid(entropy_srcs=[key.hex(), str(ds.get(keyword) or keyword + film)]) for keyword in _NEW_UIDS
     }
-    syntax = UID(ds.file_meta.get("TransferSyntaxUID") or ImplicitVRLittleEndian)
+    _plain_pixels(ds)
     anonymize_dataset(ds)
     # The table is applied to the top level only, and knows no free text of one maker's making.
     _strip(ds)
-    for element in ds.group_dataset(0x0010):
-        del ds[element.tag]
     if "ImageType" in ds:  # two codes of the standard, then anything
         ds.ImageType = ["ORIGINAL" if "ORIGINAL" in ds.ImageType else "DERIVED", "PRIMARY"]
     for keyword in _EMPTIED:
         setattr(ds, keyword, "")
     for keyword, uid in uids.items():
         setattr(ds, keyword, uid)
+    ds.SeriesNumber = ds.InstanceNumber = 1
+    ds.ViewPosition = _VIEW_POSITIONS.get(view, "")
     ds.PatientID = ds.PatientName = patient
     ds.PatientSex, ds.PatientBirthDate = sex, ""
     if band:
@@ -127,7 +145,7 @@ def deidentified(ds: Dataset, key: bytes, *, film: str, patient: str, sex: str, 
     ]
     ds.DeidentificationMethodCodeSequence = [_code(value, meaning) for value, meaning in _METHODS.items()]
     ds.file_meta = FileMetaDataset()
-    ds.file_meta.TransferSyntaxUID = syntax
+    ds.file_meta.TransferSyntaxUID = ExplicitVRLittleEndian
     ds.preamble = bytes(128)
     return ds
 
@@ -144,16 +162,40 @@ def write_dicom(ds: Dataset, path: Path) -> None:
     draft.replace(path)
 
 
+def _plain_pixels(ds: Dataset) -> None:
+    """The pixels and nothing else: unused bits, bytes after the last pixel and comments in a JPEG can hold a name."""
+    from fedpdc_med.imaging.pixels import decode  # here, because the parent process has no use for torch
+
+    if ds.original_encoding[1] is False and ("VOILUTSequence" in ds or "ModalityLUTSequence" in ds):
+        raise ValueError("a table in big-endian byte order")
+    stored = decode(ds)
+    unused = int(ds.BitsAllocated) - int(ds.BitsStored)
+    stored = (stored.astype(stored.dtype.newbyteorder("<")) << unused) >> unused
+    data = stored.astype(stored.dtype.newbyteorder("<")).tobytes()
+    del ds.PixelData
+    ds.add_new("PixelData", "OB" if ds.BitsAllocated == 8 else "OW", data + b"\0" * (len(data) % 2))
+    ds.HighBit = ds.BitsStored - 1
+
+
 def _strip(ds: Dataset) -> None:
     for element in list(ds):
-        keyword, kind = element.keyword, element.VR
-        overlay_or_curve = element.tag.group & 0xFF00 in (0x5000, 0x6000)
-        may_identify = keyword not in _KEPT.get(kind, {keyword})
-        if overlay_or_curve or may_identify or element.tag.is_private:
+        if not _harmless(element):
             del ds[element.tag]
-        elif kind == "SQ":
+        elif element.VR == "SQ":
             for item in element.value:
                 _strip(item)
+
+
+def _harmless(element: DataElement) -> bool:
+    """Known by its keyword, of the kind that the standard gives it, and of codes only those of the standard."""
+    keyword = element.keyword
+    if keyword not in _KEPT and keyword not in _KEPT_CODES:
+        return False
+    if element.VR not in dictionary_VR(element.tag):
+        return False
+    values = [element.value] if isinstance(element.value, str) else element.value
+    codes = _KEPT_CODES.get(keyword)
+    return codes is None or all(re.fullmatch(codes, str(value)) for value in values or ())
 
 
 def _code(value: str, meaning: str) -> Dataset:

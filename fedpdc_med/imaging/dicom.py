@@ -11,7 +11,7 @@ from pydicom.dataset import Dataset
 from pydicom.tag import BaseTag, Tag
 from pydicom.uid import DigitalXRayImageStorageForProcessing
 
-from fedpdc_med.imaging.records import Reason, Refused, Verdict
+from fedpdc_med.imaging.records import FRONTAL, Reason, Refused, Verdict
 
 MODALITIES = ("CR", "DX")
 # Rib views are left out on purpose: they are exposed for bone and often oblique, so lung findings look different there.
@@ -20,7 +20,7 @@ MOST_PIXELS = 100_000_000
 _VIEW_WORDS = {
     "PA": r"PA|P-A|POSTERO-?ANTERIOR|POSTEROANTERIOR",
     "AP": r"AP|A-P|ANTERO-?POSTERIOR|ANTEROPOSTERIOR",
-    "lateral": r"LAT|LATERAL|LL|RL|LLAT|RLAT",
+    "lateral": r"LAT|LATERAL|LL|RL|LLAT|RLAT|LATERO\w*|SEITL|SEITLICH|PROFIL|PERFIL|ZIJDELINGS",
     "frontal": r"FRONTAL",
 }
 _NOT_STANDARD = r"OBLIQUE|OBL|DECUB\w*|LLD|RLD|LORDOTIC|AXIAL"
@@ -81,11 +81,20 @@ def body_part_of(ds: Dataset) -> str:
 
 
 def view_of(ds: Dataset) -> str:
-    """PA, AP, frontal, lateral or unknown, from the first element that tells.
+    """PA, AP, frontal, lateral or unknown, from the first element that tells; unknown where the orientation denies it.
 
     View Position is often empty or missing: some converters write PA into Patient Position, DX systems a view code, and
     others only a description. Patient Orientation tells frontal from lateral but not PA from AP.
     """
+    way = "".join(sorted(part[:1] for part in texts(ds, "PatientOrientation")))
+    lies = "frontal" if way in ("FL", "FR", "HL", "HR") else "lateral" if way in ("AF", "FP", "AH", "HP") else "unknown"
+    said = _view_said(ds)
+    if said in FRONTAL and lies == "lateral":
+        return "unknown"
+    return said or lies
+
+
+def _view_said(ds: Dataset) -> str:
     if position := code(ds, "ViewPosition"):
         return view_in(position) or "unknown"
     coded = ds.get("ViewCodeSequence")
@@ -93,10 +102,7 @@ def view_of(ds: Dataset) -> str:
     for said in (meaning, text(ds, "PatientPosition"), text(ds, "SeriesDescription"), text(ds, "ProtocolName")):
         if view := view_in(said):
             return view
-    way = "".join(sorted(part[:1] for part in texts(ds, "PatientOrientation")))
-    if way in ("FL", "FR", "HL", "HR"):
-        return "frontal"
-    return "lateral" if way in ("AF", "FP", "AH", "HP") else "unknown"
+    return ""
 
 
 @lru_cache(maxsize=1000)

@@ -12,6 +12,7 @@ import numpy as np
 import pydicom
 import torch
 from monai.data.meta_obj import set_track_meta
+from numpy.typing import NDArray
 from pydicom.dataset import Dataset
 from pydicom.errors import InvalidDicomError
 
@@ -19,13 +20,14 @@ from fedpdc_med.errors import WorkFailed
 from fedpdc_med.imaging import dicom
 from fedpdc_med.imaging.deidentify import PUBLISHED_KEY, age_band, deidentified, dicom_name, pseudonym, write_dicom
 from fedpdc_med.imaging.duplicates import perceptual_hash
-from fedpdc_med.imaging.pixels import Shown, unscaled
-from fedpdc_med.imaging.records import FilmRecord, Outcome, Reason, Refused, Verdict
+from fedpdc_med.imaging.pixels import LEAST_GREYS, Shown, unscaled
+from fedpdc_med.imaging.records import MAY_HOLD_TEXT, FilmRecord, Outcome, Reason, Refused, Verdict
 from fedpdc_med.imaging.settings import Settings
 from fedpdc_med.imaging.store import pixel_hash
 from fedpdc_med.imaging.working_size import picture, to_working_size
 
 SMALL = 300_000
+LEAST_RANGE = 16
 
 
 def start(settings: Settings) -> Callable[[FilmRecord], Outcome]:
@@ -56,7 +58,8 @@ def _dicom_film(record: FilmRecord, settings: Settings) -> Outcome:
         raise
     except Exception as error:
         raise Refused(Reason.DAMAGED, type(error).__name__) from error
-    if not facts.patient:
+    patient = settings.labels.patient_of(record.name, facts.uid) or facts.patient
+    if not patient:
         raise Refused(Reason.NO_PATIENT)
     label = settings.labels.of(record.name, facts.uid)
     try:
@@ -69,12 +72,14 @@ def _dicom_film(record: FilmRecord, settings: Settings) -> Outcome:
         record,
         name=facts.uid or record.name,
         label=label,
-        patient=facts.patient,
+        patient=patient,
         view=facts.view,
         sex=facts.sex,
         age=facts.age,
     )
     outcome = _accepted(known, shown, applied, settings)
+    if dicom.code(ds, "BurnedInAnnotation") == "NO":
+        outcome = replace(outcome, detail="")
     if settings.write_dicom:
         _write_deidentified(ds, outcome.row, settings.key, settings.write_dicom)
     return outcome
@@ -121,6 +126,10 @@ def _accepted(record: FilmRecord, shown: Shown, applied: str, settings: Settings
     film = to_working_size(shown, settings.size, settings.fit, settings.equalise)
     if film.min() == film.max():
         raise Refused(Reason.BLANK)
+    _check_greys(film)
+    # Copies must be known for the same film whatever --fit and --equalise make of them.
+    as_is = settings.fit == "pad" and not settings.equalise
+    canonical = film if as_is else to_working_size(shown, settings.size)
     height, width = shown.values.shape
     key = PUBLISHED_KEY if record.published else settings.key
     row = {
@@ -132,17 +141,27 @@ def _accepted(record: FilmRecord, shown: Shown, applied: str, settings: Settings
         "age_band": age_band(record.age),
         "source": settings.provenance or record.source,
         "pixel_hash": pixel_hash(film),
-        "perceptual_hash": perceptual_hash(film),
+        "perceptual_hash": perceptual_hash(canonical),
         "processing": applied,
         "height": str(height),
         "width": str(width),
     }
-    return Outcome(Verdict.ACCEPTED, row=row, pixels=film)
+    return Outcome(Verdict.ACCEPTED, detail=MAY_HOLD_TEXT, row=row, pixels=film)
+
+
+def _check_greys(film: NDArray[np.uint8]) -> None:
+    """A film that comes out like this was read with the wrong range, or shows nothing that a model could learn from."""
+    low, high = np.percentile(film, (1, 99))
+    if high - low < LEAST_RANGE:
+        raise Refused(Reason.FLAT, "almost one grey", Verdict.QUARANTINED)
+    if ((film > 0) & (film < 255)).mean() < LEAST_GREYS:
+        raise Refused(Reason.FLAT, "black and white only", Verdict.QUARANTINED)
 
 
 def _write_deidentified(ds: Dataset, row: dict[str, str], key: bytes, folder: Path) -> None:
     try:
-        clean = deidentified(ds, key, film=row["film"], patient=row["patient"], sex=row["sex"], band=row["age_band"])
+        about = {name: row[name] for name in ("film", "patient", "sex", "view")}
+        clean = deidentified(ds, key, **about, band=row["age_band"])
         write_dicom(clean, folder / dicom_name(row))
     except OSError as error:
         raise WorkFailed(f"the de-identified DICOM files cannot be written: {error.strerror}") from error

@@ -38,6 +38,9 @@ class IngestResult:
     report: list[tuple[int, str, str, str]]
     seconds: float
     replaced: int = 0
+    groups: tuple[int, ...] = ()
+    """Of the films of the store, which belong to one patient or are nearly the same; known when they were read."""
+    read_again: bool = True
 
     @property
     def verdicts(self) -> Counter[tuple[str, str]]:
@@ -87,22 +90,31 @@ def ingest(
         return _finished(folder, fingerprint)
     with Journal(folder / ".ingest", fingerprint, size) as journal:
         began, replaced = _examine_all(records, journal, settings, processes or len(os.sched_getaffinity(0)), seconds)
-        outcomes = settle(journal.outcomes, read_store(without).manifest if without else None)
+        outcomes, group_of = settle(journal.outcomes, read_store(without).manifest if without else None)
+        accepted = [place for place, outcome in outcomes.items() if outcome.verdict == Verdict.ACCEPTED]
+        groups = [group_of[place] for place in accepted]
         if write_dicom:
             _remove_unaccepted(write_dicom, journal.outcomes, outcomes)
-        _write(folder, site, journal, outcomes, settings, seed, fingerprint)
+        _write(folder, site, journal, outcomes, groups, settings, seed, fingerprint)
         journal.discard()
     return IngestResult(
         folder,
-        sum(o.verdict == Verdict.ACCEPTED for o in outcomes.values()),
+        len(accepted),
         _report(outcomes),
         time.perf_counter() - began,
         replaced,
+        tuple(groups),
     )
+
+
+def temporary(reason: str, detail: str) -> bool:
+    """A refusal that may end without a change to the file: a share that is back, a decoder installed, more time."""
+    return reason in (Reason.UNREADABLE, Reason.TIMED_OUT, Reason.CRASHED) or ": needs " in detail
 
 
 HINTS = {
     str(Reason.NOT_DICOM): ", and PNG or JPEG films need a row in the label table, or a folder a class",
+    str(Reason.NOT_PICTURE): ", and DICOM films need --labels FILE or --label CLASS, also in a folder a class",
     str(Reason.NO_LABEL): ", and the column film must hold paths below SOURCE, or SOP instance UIDs",
 }
 
@@ -135,14 +147,15 @@ def _finished(folder: Path, fingerprint: str) -> IngestResult:
         )
     with (folder / "ingest_report.csv").open(newline="") as file:
         rows = [(int(row["file"]), row["verdict"], row["reason"], row["detail"]) for row in csv.DictReader(file)]
-    return IngestResult(folder, len(store.films), rows, 0.0)
+    return IngestResult(folder, len(store.films), rows, 0.0, read_again=False)
 
 
 def _examine_all(
     records: dict[int, FilmRecord], journal: Journal, settings: Settings, processes: int, seconds: float
 ) -> tuple[float, int]:
     """Fill the journal; returns when the workers were ready, and how many of them had to be replaced."""
-    todo = [place for place in records if place not in journal.outcomes]
+    done = {place for place, o in journal.outcomes.items() if not temporary(str(o.reason or ""), o.detail)}
+    todo = [place for place in records if place not in done]
     if not todo:
         return time.perf_counter(), 0
     tasks = [records[place] for place in todo]
@@ -153,7 +166,7 @@ def _examine_all(
     )
     with workers, progress("reading films", len(records)) as step:
         began = time.perf_counter()
-        step(len(journal.outcomes))
+        step(len(done))
         try:
             for index, result in workers.run(tasks, batches):
                 outcome = _lost(result, seconds) if isinstance(result, Lost) else result
@@ -193,6 +206,7 @@ def _write(
     site: str,
     journal: Journal,
     outcomes: dict[int, Outcome],
+    groups: list[int],
     settings: Settings,
     seed: int,
     fingerprint: str,
@@ -202,7 +216,7 @@ def _write(
         write_report(folder, _report(outcomes))
     if not accepted:
         return
-    manifest = with_splits(pd.DataFrame([outcomes[place].row for place in accepted]), seed)
+    manifest = with_splits(pd.DataFrame([outcomes[place].row for place in accepted]), groups, seed)
     write_store(
         folder,
         journal.films(accepted),

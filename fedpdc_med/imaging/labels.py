@@ -1,6 +1,7 @@
-"""The label table of a folder of films: a CSV with columns `film` and `label`, and `patient` for pictures."""
+"""The label table of a folder of films: a CSV with columns `film`, `label`, and if need be `patient` and `view`."""
 
 import csv
+import io
 import re
 import unicodedata
 from collections.abc import Iterable
@@ -9,6 +10,7 @@ from pathlib import Path, PureWindowsPath
 
 from fedpdc_med.errors import UserError
 from fedpdc_med.imaging.classes import CLASSES, class_of
+from fedpdc_med.imaging.dicom import view_in
 from fedpdc_med.imaging.records import Reason, Refused
 
 
@@ -18,13 +20,19 @@ class Labels:
 
     rows: dict[str, tuple[str, int]]
     for_all: str = ""
-    patients: dict[str, str] = field(default_factory=dict)  # of pictures, which do not say whose they are
+    patients: dict[str, str] = field(default_factory=dict)  # pictures do not say whose they are; DICOM may say it wrong
+    views: dict[str, str] = field(default_factory=dict)  # of pictures
 
     def names(self, name: str) -> bool:
         return _as_written(name) in self.rows
 
-    def patient_of(self, name: str) -> str:
-        return self.patients.get(_as_written(name), "")
+    def patient_of(self, *names: str) -> str:
+        return next((said for name in names if (said := self.patients.get(_as_written(name)))), "")
+
+    def view_of(self, name: str) -> str:
+        """Frontal where the table does not say, because that is what people export."""
+        said = self.views.get(_as_written(name), "")
+        return (view_in(said) or "unknown") if said else "frontal"
 
     def of(self, *names: str) -> str:
         """The class of the film with one of these names; a label is never quoted, it may come from a wrong column."""
@@ -62,11 +70,23 @@ def read_labels(table: Path) -> Labels:
         text = table.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         raise UserError("--labels: the file is not UTF-8 text; save the table as CSV with UTF-8") from None
-    lines = text.splitlines()
-    if lines and re.fullmatch(r"sep=.", lines[0].strip().lower()):  # a note that a spreadsheet leaves to itself
-        lines = lines[1:]
-    separator = next((mark for mark in ",;\t" if lines and mark in lines[0]), ",")
-    reader = csv.DictReader(lines, delimiter=separator)
+    first, _, rest = text.partition("\n")
+    above = 0
+    if re.fullmatch(r"sep=.", first.strip().lower()):  # a note that a spreadsheet leaves to itself
+        (first, _, _), text, above = rest.partition("\n"), rest, 1
+    separator = next((mark for mark in ",;\t" if mark in first), ",")
+    reader = csv.DictReader(
+        io.StringIO(text, newline=""), delimiter=separator, strict=True, skipinitialspace=separator != "\t"
+    )
+    try:
+        return _labels_in(reader, above)
+    except csv.Error as error:
+        raise UserError(
+            f"--labels: line {reader.reader.line_num + above} or one above it cannot be read: {error}; is a quote open?"
+        ) from None
+
+
+def _labels_in(reader: "csv.DictReader[str]", above: int) -> Labels:
     columns = [name.strip().lower() for name in reader.fieldnames or []]
     if missing := {"film", "label"} - set(columns):
         raise UserError(
@@ -77,13 +97,15 @@ def read_labels(table: Path) -> Labels:
     reader.fieldnames = columns
     rows: dict[str, tuple[str, int]] = {}
     patients: dict[str, str] = {}
+    views: dict[str, str] = {}
     for row in reader:
-        name = _as_written(PureWindowsPath((row["film"] or "").strip()).as_posix())
+        if not (film := (row["film"] or "").strip()):
+            continue
+        name, line = _as_written(PureWindowsPath(film).as_posix()), reader.line_num + above
         label = (row["label"] or "").strip()
         if name in rows and class_of(rows[name][0]) != class_of(label):
-            raise UserError(
-                f"--labels: lines {rows[name][1]} and {reader.line_num} give the same film two labels; keep one"
-            )
-        rows[name] = label, reader.line_num
+            raise UserError(f"--labels: lines {rows[name][1]} and {line} give the same film two labels; keep one")
+        rows[name] = label, line
         patients[name] = (row.get("patient") or "").strip()
-    return Labels(rows, patients=patients)
+        views[name] = (row.get("view") or "").strip()
+    return Labels(rows, patients=patients, views=views)

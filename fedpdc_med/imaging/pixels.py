@@ -14,14 +14,15 @@ import torch
 from numpy.typing import NDArray
 from pydicom.dataset import Dataset
 from pydicom.pixels import get_decoder
-from pydicom.uid import UID, ImplicitVRLittleEndian
+from pydicom.uid import UID, ImplicitVRLittleEndian, RLELossless
 
 from fedpdc_med.imaging.dicom import code, number, texts
-from fedpdc_med.imaging.records import Reason, Refused
+from fedpdc_med.imaging.records import Reason, Refused, Verdict
 
 Picture = NDArray[np.float32]
 Values = NDArray[np.float64]
 BLOCK = 1 << 16
+SMALLEST_FILM, LEAST_GREYS = 256, 0.05
 
 
 class Lut(NamedTuple):
@@ -47,6 +48,8 @@ class Steps(NamedTuple):
     function: str = "LINEAR"
     inverted: bool = False
     padding: tuple[int, int] | None = None
+    used_bits: int | None = None
+    """How many bits the values need, where the header asks for more and says nothing of what to show."""
 
 
 class Greys(NamedTuple):
@@ -80,10 +83,51 @@ def unscaled(ds: Dataset) -> tuple[Shown, str]:
 
     Averaging the values first and scaling the few pixels that remain gives the same film in half the time.
     """
-    grey, stored = greys(steps_of(ds)), decode(ds)
+    steps, stored = steps_of(ds), decode(ds)
+    _check_bits(steps, stored, overlaid=_overlay_in_pixels(ds))
+    steps, left_out = _sensible(steps, stored)
+    grey = greys(steps)
     shown = Shown(stored, *grey.ramp) if grey.ramp and _unclipped(grey, stored) else Shown(apply(grey, stored))
     values, turned = upright(shown.values, ds)
-    return shown._replace(values=values), "; ".join([*grey.notes, *turned]) or "as stored"
+    return shown._replace(values=values), "; ".join([*left_out, *grey.notes, *turned]) or "as stored"
+
+
+def _check_bits(steps: Steps, stored: NDArray[Any], overlaid: bool) -> None:
+    """Values beyond the bits stored would wrap around, white to black; old overlays lie in those bits by right."""
+    low, high = int(stored.min()), int(stored.max())
+    if not overlaid and (high >= 2**steps.bits_stored or low < -(2 ** (steps.bits_stored - 1))):
+        raise Refused(
+            Reason.UNDECODABLE, f"values beyond the {steps.bits_stored} bits that the header says", Verdict.QUARANTINED
+        )
+
+
+def _overlay_in_pixels(ds: Dataset) -> bool:
+    tags = ds.keys()
+    return any(tag >> 24 == 0x60 and tag & 0xFFFF == 0x0102 and ds[tag].value for tag in tags)
+
+
+def _sensible(steps: Steps, stored: NDArray[Any]) -> tuple[Steps, list[str]]:
+    """Leaves out a window that shows almost nothing, and finds the bits in use where nothing says what to show."""
+    notes = []
+    if steps.voi is None and _has_window(steps) and stored.size >= SMALLEST_FILM:
+        seen = apply(greys(steps), stored[::4, ::4])
+        if ((seen > 0) & (seen < 1)).mean() < LEAST_GREYS:
+            notes.append(f"window {steps.center:g}/{steps.width:g} left out, it shows almost nothing")
+            steps = steps._replace(center=None, width=None)
+    if steps.voi is None and not _has_window(steps) and not steps.signed:
+        film = stored
+        if steps.padding:
+            film = stored[(stored < steps.padding[0]) | (stored > steps.padding[1])]
+        most = int(film.max()) if film.size else 0
+        # Scanners export 10, 12 or 14 bits as 16; taken for 16 such a film would be nearly black.
+        if 0 < (used := next((bits for bits in (8, 10, 12, 14) if most < 2**bits), 16)) < steps.bits_stored:
+            steps = steps._replace(used_bits=used)
+    return steps, notes
+
+
+def _has_window(steps: Steps) -> bool:
+    least = 1 if steps.function == "LINEAR" else 1e-9
+    return steps.center is not None and steps.width is not None and steps.width >= least
 
 
 def _unclipped(grey: Greys, stored: NDArray[Any]) -> bool:
@@ -112,7 +156,19 @@ def decode(ds: Dataset) -> NDArray[Any]:
         raise Refused(Reason.UNDECODABLE, f"{syntax.name}: {type(error).__name__}") from error
     if stored.shape != (ds.Rows, ds.Columns) or stored.dtype.itemsize * 8 != ds.BitsAllocated:
         raise Refused(Reason.UNDECODABLE, f"{syntax.name}: pixels do not fit the header")
-    return stored
+    return _right_aligned(stored, ds) if not syntax.is_encapsulated or syntax == RLELossless else stored
+
+
+def _right_aligned(stored: NDArray[Any], ds: Dataset) -> NDArray[Any]:
+    """Values whose highest bit is not BitsStored - 1 stand further left, unless the header is wrong about that."""
+    bits = int(ds.BitsStored)
+    shift = int(ds.get("HighBit", bits - 1)) + 1 - bits
+    if shift == 0:
+        return stored
+    if not 0 < shift <= ds.BitsAllocated - bits:
+        raise Refused(Reason.UNDECODABLE, "the high bit does not fit the bits stored")
+    fits_as_it_is = stored.max() < 2**bits and (stored & (2**shift - 1)).any()
+    return stored if fits_as_it_is else stored >> shift
 
 
 def steps_of(ds: Dataset) -> Steps:
@@ -188,10 +244,13 @@ def _modality(steps: Steps, stored: Values) -> tuple[Values, tuple[float, float]
     if steps.modality:
         return _looked_up(steps.modality, stored), (0.0, steps.modality.top), ["modality LUT"]
     slope, intercept = steps.slope, steps.intercept
+    used = [f"{steps.used_bits} bits in use"] if steps.used_bits else []
+    meant = stored[stored < 2 ** (steps.used_bits or steps.bits_stored)]
     if slope is None or intercept is None or (slope, intercept) == (1, 0):
-        return stored, (float(stored.min()), float(stored.max())), []
-    values = stored * slope + intercept
-    return values, (float(values.min()), float(values.max())), [f"rescale {slope:g} {intercept:+g}"]
+        return stored, (float(meant.min()), float(meant.max())), used
+    meant = meant * slope + intercept
+    span = float(meant.min()), float(meant.max())
+    return stored * slope + intercept, span, [*used, f"rescale {slope:g} {intercept:+g}"]
 
 
 def _voi(steps: Steps, values: Values, span: tuple[float, float]) -> tuple[Values, list[str]]:
@@ -199,12 +258,12 @@ def _voi(steps: Steps, values: Values, span: tuple[float, float]) -> tuple[Value
     if steps.voi:
         return _looked_up(steps.voi, values) / steps.voi.top, ["VOI LUT"]
     center, width = steps.center, steps.width
-    if center is not None and width is not None and width >= (1 if steps.function == "LINEAR" else 1e-9):
+    if center is not None and width is not None and _has_window(steps):
         return _windowed(values, center, width, steps.function), [f"window {center:g}/{width:g}"]
     low, high = span
     if not high > low:
         raise Refused(Reason.UNDECODABLE, "the rescale slope leaves no range of values")
-    return (values - low) / (high - low), []
+    return np.clip((values - low) / (high - low), 0, 1), []
 
 
 def _windowed(values: Values, center: float, width: float, function: str) -> Values:
@@ -229,15 +288,14 @@ def _lut(ds: Dataset, keyword: str) -> Lut | None:
     if not sequence or "LUTDescriptor" not in sequence[0] or "LUTData" not in sequence[0]:
         return None
     item, data = sequence[0], sequence[0].LUTData
-    count, first, bits = (int(value) for value in item.LUTDescriptor)
+    count, first, _ = (int(value) for value in item.LUTDescriptor)
     count = count or 2**16
     if isinstance(data, bytes):
         word = ">u2" if item.original_encoding[1] is False else "<u2"
         data = np.frombuffer(data, word if len(data) >= 2 * count else "u1")
     entries = np.atleast_1d(np.asarray(data, np.float64))[:count]
     # Some CR systems write the size of an entry (16) where its range (say 12) belongs; viewers then follow the entries.
-    if bits == 16 and entries.max() < 2**12:
-        bits = max(8, int(entries.max()).bit_length())
+    bits = max(8, int(entries.max()).bit_length())
     return Lut(first, float(2**bits - 1), entries.tobytes())
 
 

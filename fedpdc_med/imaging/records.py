@@ -13,6 +13,10 @@ VIEWS = ("PA", "AP", "frontal", "lateral", "unknown")
 FRONTAL = ("PA", "AP", "frontal")
 
 
+# The report's detail of an accepted film whose header does not say that no text stands in the pixels.
+MAY_HOLD_TEXT = "does not say whether text is burned in"
+
+
 class Verdict(StrEnum):
     ACCEPTED = "accepted"
     REJECTED = "rejected"
@@ -42,6 +46,7 @@ class Reason(StrEnum):
     NO_LABEL = "no label"
     UNKNOWN_LABEL = "unknown label"
     BLANK = "blank film"
+    FLAT = "hardly any greys"
     SHAPE = "too small, too large or too narrow for a chest film"
     DUPLICATE = "duplicate film"
     IN_REFERENCE = "film or patient of the reference set"

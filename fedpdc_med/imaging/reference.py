@@ -19,6 +19,8 @@ from fedpdc_med.imaging.splits import REFERENCE, split_by_group
 from fedpdc_med.imaging.store import FilmStore, pixel_hash, read_store, write_atomically, write_store
 
 SPLITS = tuple(REFERENCE)
+# What a set consists of; reference.json comes last, because it says that the rest is there.
+FILES = ("films.npy", "manifest.csv", "store.json", "ingest_report.csv", "reference.json")
 
 
 @dataclass(frozen=True)
@@ -54,8 +56,7 @@ def build_reference(
     **how: Any,
 ) -> Reference:
     """Ingest `source`, split it by patient, keep as many films of every class as the rarest has (or `per_class`)."""
-    if (folder / "reference.json").is_file() and not replace:
-        raise UserError(f"{folder.name} already holds a reference set; say --replace, or choose another --out")
+    _check_place(source, folder, replace)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         draft = Path(scratch)
@@ -63,7 +64,7 @@ def build_reference(
         if not result.films:
             raise WorkFailed("no film of SOURCE was accepted; see what `fedpdc ingest` says of it")
         made = read_store(draft / "all")
-        chosen = balanced_rows(made.manifest, per_class, seed)
+        chosen = balanced_rows(made.manifest, per_class, seed, result.groups)
         manifest = made.manifest.assign(split=chosen).loc[chosen != ""].reset_index(drop=True)
         kept = np.flatnonzero(chosen != "")
         write_store(
@@ -77,15 +78,37 @@ def build_reference(
         shutil.copy(draft / "all" / "ingest_report.csv", draft / "built")
         facts = facts_of(manifest, provenance, licence, version)
         write_atomically(draft / "built" / "reference.json", lambda f: f.write(json.dumps(facts, indent=2).encode()))
-        if folder.exists():
-            shutil.rmtree(folder)
-        (draft / "built").replace(folder)
+        folder.mkdir(exist_ok=True)
+        for name in FILES:  # anything else that lies there is not ours to delete
+            (draft / "built" / name).replace(folder / name)
     return read_reference(folder)
 
 
-def balanced_rows(manifest: pd.DataFrame, per_class: int | None, seed: int) -> np.ndarray:
+def _check_place(source: Path, folder: Path, replace: bool) -> None:
+    """Building a set may replace a set and nothing else."""
+    ours, theirs = folder.resolve(), source.resolve()
+    if ours.is_relative_to(theirs) or theirs.is_relative_to(ours):
+        raise UserError("--out and SOURCE lie inside each other; choose an --out apart from the films")
+    if folder.exists() and not folder.is_dir():
+        raise UserError("--out is a file; name a new folder")
+    if (folder / "reference.json").is_file():
+        if not replace:
+            raise UserError(f"{folder.name} already holds a reference set; say --replace, or choose another --out")
+    elif folder.is_dir() and any(folder.iterdir()):
+        raise UserError(
+            f"{folder.name} holds files that are no reference set; choose a new or an empty folder as --out"
+        )
+
+
+def balanced_rows(
+    manifest: pd.DataFrame, per_class: int | None, seed: int, known_groups: tuple[int, ...] = ()
+) -> np.ndarray:
     """The split of every film, "" for one left out: each split holds the same number of films of every class."""
-    grouped = groups(list(manifest["patient"]), list(manifest["perceptual_hash"]))
+    grouped = (
+        np.asarray(known_groups)
+        if known_groups
+        else groups(list(manifest["patient"]), list(manifest["perceptual_hash"]))
+    )
     labels = manifest["label"].to_numpy(str)
     split = split_by_group(list(labels), grouped, REFERENCE, seed)
     rng = np.random.default_rng(seed)

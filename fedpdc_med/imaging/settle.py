@@ -9,22 +9,34 @@ from fedpdc_med.imaging.records import Outcome, Reason, Verdict
 from fedpdc_med.imaging.splits import TRAIN_TEST, split_by_group
 
 
-def settle(outcomes: dict[int, Outcome], reference: pd.DataFrame | None = None) -> dict[int, Outcome]:
-    """The final verdicts; of equal films the first in the sorted list stays, whichever was read first."""
+def settle(
+    outcomes: dict[int, Outcome], reference: pd.DataFrame | None = None
+) -> tuple[dict[int, Outcome], dict[int, int]]:
+    """The final verdicts; of equal films the first in the sorted list stays, whichever was read first.
+
+    And the group of every film that can be read, a copy too: two patient ids with the same film are one patient, and
+    that must not be forgotten when one of the copies goes.
+    """
     settled = dict(sorted(outcomes.items()))
+    readable = _accepted(settled)
+    films = pd.DataFrame([settled[place].row for place in readable])
+    group_of = {}
+    if readable:
+        numbers = groups(list(films["patient"]), list(films["perceptual_hash"]))
+        group_of = {place: int(number) for place, number in zip(readable, numbers, strict=True)}
     for place, outcome in _contradictions(settled).items():
         settled[place] = outcome
     for place, outcome in _repetitions(settled).items():
         settled[place] = outcome
-    if reference is not None and (rest := _accepted(settled)):
-        shared = overlap(pd.DataFrame([settled[place].row for place in rest]), reference).films
-        for place in (place for place, found in zip(rest, shared, strict=True) if found):
-            settled[place] = Outcome(Verdict.REJECTED, Reason.IN_REFERENCE)
-    return settled
+    if reference is not None and readable:
+        shared = {group_of[readable[i]] for i in overlap(films, reference).films.nonzero()[0]}
+        for place in _accepted(settled):
+            if group_of[place] in shared:
+                settled[place] = Outcome(Verdict.REJECTED, Reason.IN_REFERENCE)
+    return settled, group_of
 
 
-def with_splits(manifest: pd.DataFrame, seed: int) -> pd.DataFrame:
-    group = groups(list(manifest["patient"]), list(manifest["perceptual_hash"]))
+def with_splits(manifest: pd.DataFrame, group: list[int], seed: int) -> pd.DataFrame:
     return manifest.assign(split=split_by_group(list(manifest["label"]), group, TRAIN_TEST, seed))
 
 

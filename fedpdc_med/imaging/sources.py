@@ -9,7 +9,8 @@ from pathlib import Path
 
 from fedpdc_med import __version__
 from fedpdc_med.errors import UserError
-from fedpdc_med.imaging.collections import PICTURES, recognise
+from fedpdc_med.imaging.collections import PICTURES, films_of, recognise
+from fedpdc_med.imaging.files import files_below
 from fedpdc_med.imaging.labels import Labels
 from fedpdc_med.imaging.records import FilmRecord, Refused
 from fedpdc_med.imaging.settings import Settings
@@ -28,12 +29,12 @@ def records_of(
     if published:
         if labels:
             raise UserError("this collection brings its own labels; leave out --labels and --label")
-        return dict(enumerate(published.films(source), start=1))
+        return dict(enumerate(films_of(source, published, asked_for=collection is not None), start=1))
     if not labels:
         raise UserError("a folder of DICOM files needs --labels FILE or --label CLASS")
-    table = labels_file.resolve() if labels_file else None
-    files = enumerate(_files(source), start=1)
-    return {place: _record(name, path, labels) for place, (name, path) in files if path.resolve() != table}
+    table = os.path.realpath(labels_file) if labels_file else None  # Path.resolve raises where a link names itself
+    files = enumerate(files_below(source), start=1)
+    return {place: _record(name, path, labels) for place, (name, path) in files if os.path.realpath(path) != table}
 
 
 def _record(name: str, path: Path, labels: Labels) -> FilmRecord:
@@ -46,25 +47,8 @@ def _record(name: str, path: Path, labels: Labels) -> FilmRecord:
     except Refused as refused:
         problem = (refused.reason, refused.detail)
     patient = labels.patient_of(name) or name
-    return FilmRecord(name, path, source="pictures", label=label, patient=patient, view="frontal", problem=problem)
-
-
-def _files(source: Path) -> list[tuple[str, Path]]:
-    if source.is_file():
-        return [(source.name, source)]
-    unreadable: list[Path] = []  # folders; reported as files that cannot be read
-    found: list[Path] = []
-    seen: set[str] = set()  # so that a link to a folder above ends
-    for folder, below, names in os.walk(
-        source, followlinks=True, onerror=lambda error: unreadable.append(Path(error.filename))
-    ):
-        below.sort()
-        if (real := os.path.realpath(folder)) in seen:
-            below.clear()
-            continue
-        seen.add(real)
-        found += [path for name in names if (path := Path(folder, name)).is_file() or path.is_symlink()]
-    return sorted((path.relative_to(source).as_posix(), path) for path in found + unreadable)
+    view = labels.view_of(name)
+    return FilmRecord(name, path, source="pictures", label=label, patient=patient, view=view, problem=problem)
 
 
 def fingerprint_of(records: dict[int, FilmRecord], settings: Settings, without: Path | None, seed: int) -> str:

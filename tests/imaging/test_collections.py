@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from fedpdc_med.errors import UserError
-from fedpdc_med.imaging.collections import COLLECTIONS, figure_of, recognise
+from fedpdc_med.imaging.collections import COLLECTIONS, figure_of, films_of, recognise
 from fedpdc_med.imaging.records import Reason
 
 
@@ -105,10 +105,76 @@ def test_a_folder_below_the_class_is_a_patient_and_other_files_are_told(tmp_path
     assert {name: f.patient for name, f in found.items() if not f.problem} == {
         "normal/p1/a.png": "p1",
         "normal/p1/b.JPG": "p1",
-        "covid 19/p2/deep/c.png": "p2/deep",
+        "covid 19/p2/deep/c.png": "p2",
         "covid 19/d.png": "covid 19/d.png",
     }
     assert found["normal/notes.txt"].problem[0] == Reason.NOT_PICTURE
+
+
+def test_a_patients_studies_stay_together_whatever_their_files_are_called(tmp_path):
+    for name in (
+        "normal/patA/study1/1.png",
+        "normal/patA/study2/1.png",
+        "normal/patB/20230415_101500.png",
+        "normal/patB/20230416_090000.png",
+        "normal/patB/00001362_001.png",
+        "pneumonia/images/x.png",
+        "pneumonia/images/y.png",
+        "pneumonia/images/patC/z.png",
+        "pneumonia/00001362_004.png",
+        "pneumonia/20230415_101500.png",
+    ):
+        save(tmp_path / name)
+    assert {f.name: f.patient for f in films(tmp_path, "folder-per-class")} == {
+        "normal/patA/study1/1.png": "patA",
+        "normal/patA/study2/1.png": "patA",
+        "normal/patB/20230415_101500.png": "patB",
+        "normal/patB/20230416_090000.png": "patB",
+        "normal/patB/00001362_001.png": "patB",
+        "pneumonia/images/x.png": "pneumonia/images/x.png",
+        "pneumonia/images/y.png": "pneumonia/images/y.png",
+        "pneumonia/images/patC/z.png": "patC",
+        "pneumonia/00001362_004.png": "nih:00001362",
+        "pneumonia/20230415_101500.png": "pneumonia/20230415_101500.png",
+    }
+
+
+def test_linked_patients_and_files_beside_the_classes_get_a_verdict(tmp_path):
+    source = tmp_path / "films"
+    save(source / "normal" / "a.png")
+    save(tmp_path / "elsewhere" / "b.png")
+    (source / "normal" / "patB").symlink_to(tmp_path / "elsewhere", target_is_directory=True)
+    save(source / "stray.png")
+    found = {f.name: (f.patient, f.problem and f.problem[0]) for f in films(source, "folder-per-class")}
+    assert found == {
+        "normal/a.png": ("normal/a.png", None),
+        "normal/patB/b.png": ("patB", None),
+        "stray.png": ("stray.png", Reason.UNKNOWN_LABEL),
+    }
+
+
+@pytest.mark.parametrize(
+    "layout, published",
+    [
+        (("Covid-19/{}.png", "No_findings/{}.png", "Pneumonia/00001362_008.png"), "Pneumonia/00001362_008.png"),
+        (("COVID/{}.png", "Viral Pneumonia/{}.png", "Normal/Normal-1.png"), "Normal/Normal-1.png"),
+    ],
+)
+def test_folder_names_alone_do_not_put_a_hospitals_films_under_the_public_key(tmp_path, layout, published):
+    for i, name in enumerate(layout):
+        save(tmp_path / name.format(f"doe-jane-{i}"))
+    kind = recognise(tmp_path)
+    found = list(films_of(tmp_path, kind, asked_for=False))
+    assert [f.path.relative_to(tmp_path).as_posix() for f in found if f.published] == [published]
+    assert {f.source for f in found if not f.published} == {"folder-per-class"}
+    assert all(f.published for f in films_of(tmp_path, kind, asked_for=True))
+
+
+def test_a_row_of_metadata_that_names_no_publication_is_not_taken_for_published(tmp_path):
+    header = "patientid,sex,age,finding,view,modality,filename,doi,url\n"
+    rows = "4711,F,5,Tuberculosis,PA,X-ray,a.jpg,,\n2,F,5,Tuberculosis,PA,X-ray,b.jpg,,https://radiopaedia.org/1\n"
+    (tmp_path / "metadata.csv").write_text(header + rows)
+    assert [f.published for f in films(tmp_path, "covid-chestxray-dataset")] == [False, True]
 
 
 @pytest.mark.parametrize(
@@ -150,7 +216,8 @@ def test_the_published_collections_as_they_are(shared_data):
     covid = films(shared_data / "covid-chestxray-dataset", "covid-chestxray-dataset")
     assert len(covid) == 735 and all(f.path.is_file() for f in covid)
     assert Counter(f.problem[0] for f in covid if f.problem) == {Reason.MODALITY: 57, Reason.UNKNOWN_LABEL: 52}
-    dark = films(shared_data / "darkcovidnet", "darkcovidnet")
+    dark = list(films_of(shared_data / "darkcovidnet", recognise(shared_data / "darkcovidnet"), asked_for=False))
+    assert all(f.published for f in covid + dark)
     assert Counter(f.label for f in dark) == {"covid-19": 101, "normal": 407, "pneumonia": 408}
     assert len({f.name for f in dark} & {f.name for f in covid}) == 96
     both = {f.patient for f in dark if f.label == "normal"} & {f.patient for f in dark if f.label == "pneumonia"}

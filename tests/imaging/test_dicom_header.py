@@ -33,6 +33,12 @@ def coded(meaning: str) -> list[Dataset]:
         ({"ViewPosition": "", "SeriesDescription": "Chest PA and lateral"}, "unknown"),
         ({"ViewPosition": "", "PatientOrientation": ["L", "F"]}, "frontal"),
         ({"ViewPosition": "", "PatientOrientation": ["A", "F"]}, "lateral"),
+        ({"ViewPosition": "PA", "PatientOrientation": ["A", "F"]}, "unknown"),
+        ({"ViewPosition": "", "SeriesDescription": "Thorax AP", "PatientOrientation": ["P", "F"]}, "unknown"),
+        ({"ViewPosition": "PA", "PatientOrientation": ["L", "F"]}, "PA"),
+        ({"ViewPosition": "", "SeriesDescription": "Thorax seitl."}, "lateral"),
+        ({"ViewPosition": "", "SeriesDescription": "Thorax latero-lateral"}, "lateral"),
+        ({"ViewPosition": "", "ProtocolName": "THORAX PROFIL"}, "lateral"),
         # The tag that is meant for it decides, even when a description disagrees.
         ({"ViewPosition": "LL", "SeriesDescription": "Chest PA"}, "lateral"),
     ],

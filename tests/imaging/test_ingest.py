@@ -182,14 +182,15 @@ def test_a_torn_journal_is_read_up_to_its_last_whole_line(tmp_path, film, fedpdc
     whole = ingest(source, "site", labels=NORMAL, store=tmp_path / "whole")
     shutil.copytree(whole.store, tmp_path / "torn")
     from fedpdc_med.imaging.journal import Journal
-    from fedpdc_med.imaging.records import Outcome, Verdict
+    from fedpdc_med.imaging.records import MAY_HOLD_TEXT, Outcome, Verdict
 
     found = read_store(whole.store)
     (tmp_path / "torn" / "store.json").unlink()
     with Journal(tmp_path / "torn" / ".ingest", found.info["ingest"], 128) as journal:
         for i in range(5):
             row = found.manifest.iloc[i].drop("split").to_dict()
-            journal.add([(i + 1, Outcome(Verdict.ACCEPTED, row=row, pixels=np.asarray(found.films[i])))])
+            pixels = np.asarray(found.films[i])
+            journal.add([(i + 1, Outcome(Verdict.ACCEPTED, detail=MAY_HOLD_TEXT, row=row, pixels=pixels))])
     with (tmp_path / "torn" / ".ingest" / "outcomes.jsonl").open("ab") as file:
         file.write(b'[6, "accepted", nul')
     with (tmp_path / "torn" / ".ingest" / "films.bin").open("ab") as file:
@@ -347,7 +348,8 @@ def test_real_collections_into_stores(shared_data, fedpdc_home, tmp_path):
 def test_a_picture_that_is_none_and_one_that_is_missing(tmp_path, fedpdc_home):
     (tmp_path / "films" / "normal").mkdir(parents=True)
     (tmp_path / "films" / "normal" / "a.png").write_text("no picture")
-    Image.fromarray(np.eye(64, dtype=np.uint8)).save(tmp_path / "films" / "normal" / "b.png")
+    pixels = np.random.default_rng(0).integers(0, 256, (64, 64), dtype=np.uint8)
+    Image.fromarray(pixels).save(tmp_path / "films" / "normal" / "b.png")
     assert verdicts(ingest(tmp_path / "films", "site")) == [("rejected", "not a picture"), ("accepted", "")]
 
 
@@ -377,14 +379,16 @@ def test_a_replacement_without_a_single_film_leaves_the_store_and_its_report(tmp
 def test_linked_folders_are_read_once_and_a_broken_link_is_reported(tmp_path, film, fedpdc_home):
     source = folder_of(tmp_path, film, 2)
     (tmp_path / "rest").mkdir()
-    film(np.eye(64, dtype=np.uint16) * 60000, tmp_path / "rest" / "far.dcm", PatientID="far")
+    film(path=tmp_path / "rest" / "far.dcm", PatientID="far")
     (source / "more").symlink_to(tmp_path / "rest", target_is_directory=True)
     (source / "round").symlink_to(source, target_is_directory=True)
     (source / "gone.dcm").symlink_to(tmp_path / "nowhere.dcm")
+    (source / "itself.dcm").symlink_to(source / "itself.dcm")
     assert sorted(verdicts(ingest(source, "site", labels=NORMAL))) == [
         ("accepted", ""),
         ("accepted", ""),
         ("accepted", ""),
+        ("rejected", "file cannot be read"),
         ("rejected", "file cannot be read"),
     ]
 
@@ -410,3 +414,70 @@ def test_pictures_that_the_label_table_names_are_films_and_thumbnails_are_not(tm
     pictures = manifest[manifest["source"] == "pictures"]
     assert len(pictures) == 2 and pictures["patient"].nunique() == 1
     assert "Doe" not in (result.store / "manifest.csv").read_text()
+
+
+def test_films_with_hardly_any_greys_are_quarantined(tmp_path, film, fedpdc_home):
+    source = tmp_path / "films"
+    source.mkdir()
+    grey = np.full((64, 64), 30000, np.uint16)
+    grey[::2] += 1000
+    film(grey, source / "a.dcm", WindowCenter=32768, WindowWidth=65536)
+    halves = np.zeros((64, 64), np.uint16)
+    halves[:, 32:] = 65535
+    film(halves, source / "b.dcm")
+    report = ingest(source, "site", labels=NORMAL).report
+    assert [row[1:] for row in report] == [
+        ("quarantined", "hardly any greys", "almost one grey"),
+        ("quarantined", "hardly any greys", "black and white only"),
+    ]
+
+
+def test_two_ids_with_the_same_film_stay_one_patient_when_the_copy_is_dropped(tmp_path, film, fedpdc_home):
+    source = folder_of(tmp_path, film, 40)  # two films a patient
+    copy = pydicom.dcmread(source / "000.dcm")
+    copy.PatientID, copy.SOPInstanceUID = "id1", "1.2.3"  # the patient of 002 and 003 is that of 000 and 001
+    copy.save_as(source / "900.dcm")
+    (tmp_path / "reference").mkdir()
+    shutil.copy(source / "003.dcm", tmp_path / "reference")
+    reference = ingest(tmp_path / "reference", "reference", labels=NORMAL)
+    result = ingest(source, "site", labels=NORMAL)
+    assert verdicts(result)[40] == ("rejected", "duplicate film")
+    assert len(set(result.groups[:4])) == 1 and len(set(result.groups)) == 19
+    assert set(read_store(result.store).manifest["split"][:4]) in ({"train"}, {"test"})
+    without = verdicts(ingest(source, "other", labels=NORMAL, without=reference.store))
+    assert without[:4] == [("rejected", "film or patient of the reference set")] * 4
+
+
+def test_a_copy_is_known_whatever_fit_and_equalise_make_of_it(tmp_path, film, fedpdc_home):
+    (tmp_path / "films").mkdir()
+    film(np.random.default_rng(0).integers(0, 4096, (80, 60)).astype(np.uint16), tmp_path / "films" / "a.dcm")
+    pad = ingest(tmp_path / "films", "pad", labels=NORMAL)
+    crop = ingest(tmp_path / "films", "crop", labels=NORMAL, fit="crop", equalise=True, without=pad.store)
+    assert verdicts(crop) == [("rejected", "film or patient of the reference set")]
+
+
+def test_the_label_table_may_say_the_patient_of_a_dicom_film_and_the_view_of_a_picture(tmp_path, film, fedpdc_home):
+    source = tmp_path / "films"
+    source.mkdir()
+    film(path=source / "a.dcm", PatientID="")
+    film(path=source / "b.dcm", PatientID="x")
+    pixels = np.random.default_rng(0).integers(0, 256, (64, 64), dtype=np.uint8)
+    Image.fromarray(pixels).save(source / "c.png")
+    Image.fromarray(pixels[::-1]).save(source / "d.png")
+    rows = ["a.dcm,normal,7,", "b.dcm,normal,7,", "c.png,normal,8,lateral", "d.png,normal,8,PA"]
+    (tmp_path / "labels.csv").write_text("\n".join(["film,label,patient,view", *rows]))
+    result = ingest(source, "site", labels=read_labels(tmp_path / "labels.csv"))
+    assert verdicts(result)[2] == ("rejected", "lateral view")
+    manifest = read_store(result.store).manifest
+    assert manifest["patient"].nunique() == 2 and list(manifest["view"]) == ["PA", "PA", "PA"]
+
+
+def test_what_could_not_be_read_is_tried_again_when_a_stopped_ingest_continues(tmp_path, film, fedpdc_home):
+    from fedpdc_med.imaging.journal import Journal
+    from fedpdc_med.imaging.records import Outcome, Reason, Verdict
+
+    source = folder_of(tmp_path, film, 3)
+    whole = ingest(source, "site", labels=NORMAL)
+    with Journal(tmp_path / "again" / ".ingest", read_store(whole.store).info["ingest"], 128) as journal:
+        journal.add([(2, Outcome(Verdict.REJECTED, Reason.TIMED_OUT, "more than 1 s"))])
+    assert ingest(source, "site", labels=NORMAL, store=tmp_path / "again").films == 3

@@ -87,3 +87,24 @@ def test_films_that_all_carry_one_patient_id_are_a_warning(tmp_path, film, fedpd
         film(pixels, tmp_path / "films" / f"{i}.dcm", PatientID="ANON")
     said = " ".join(run("ingest", tmp_path / "films", "--site", "harbor", "--label", "normal").stdout.split())
     assert "One patient has 6 of the 6 films" in said and "No film is left to test with" in said
+
+
+def test_a_finished_ingest_says_that_nothing_was_read_again_and_names_that_are_not_utf8(source, fedpdc_home):
+    (source / "\udcff.dcm").symlink_to("nowhere")
+    command = ("ingest", source, "--site", "harbor", "--label", "normal", "--list")
+    assert "Nothing was read again" not in run(*command).stdout
+    said = " ".join(run(*command).stdout.split())
+    assert "Nothing was read again" in said and "1 files could not be read then" in said
+    assert "\\udcff.dcm file cannot be read" in said
+    assert "10 accepted films do not say whether text is burned in" in said
+
+
+def test_the_screen_says_what_a_folder_was_read_as_and_dicom_in_class_folders_needs_labels(source, fedpdc_home):
+    (source / "normal").mkdir()
+    (source / "0.dcm").rename(source / "normal" / "0.dcm")
+    result = run("ingest", source, "--site", "harbor")
+    assert "11 files read as folder-per-class; pseudonyms by this site's own key" in " ".join(result.stdout.split())
+    (source / "readme.txt").unlink()
+    for i in range(1, 10):
+        (source / f"{i}.dcm").rename(source / "normal" / f"{i}.dcm")
+    assert "DICOM films need --labels FILE" in str(run("ingest", source, "--site", "other").exception)

@@ -44,6 +44,8 @@ def test_no_label_and_unknown_label_are_told_apart_by_line_and_never_quoted(tmp_
         ("film,class\na,normal\n", "no column label"),
         ("", "no column film and label"),
         ("film,label,label\na,normal,tuberculosis\n", "two columns label"),
+        ('film,label\n"a,normal\nb,normal\n', "line 3 or one above it cannot be read"),
+        ('film,label\n"a"b,normal\n', "line 2 or one above it cannot be read"),
         ("film,label\na,normal\na,pneumonia\n", "lines 2 and 3 give the same film two labels"),
     ],
 )
@@ -75,3 +77,10 @@ def test_every_class_is_its_own_name():
 def test_what_spreadsheets_and_other_systems_do_to_a_table(tmp_path):
     labels = read_labels(table(tmp_path, "sep=;\nFilm;LABEL\nBr\u00fcll.dcm;COVID\u201119\n"))
     assert labels.of("Bru\u0308ll.dcm") == "covid-19"  # a file name with the accent as a character of its own
+
+
+def test_spaces_before_quotes_odd_line_ends_in_a_cell_and_rows_without_a_film(tmp_path):
+    text = 'film,label\n"a.dcm", "normal"\nb\u2028\u0085.dcm,pneumonia\n,normal\n,pneumonia\n'
+    labels = read_labels(table(tmp_path, text))
+    assert labels.of("a.dcm") == "normal" and labels.of("b\u2028\u0085.dcm") == "pneumonia"
+    assert len(labels.rows) == 2

@@ -118,9 +118,48 @@ def test_padding_around_the_film_is_black_even_when_inverted(film):
 
 def test_bits_above_those_stored_do_not_count(film):
     ds = film(row(0xF000, 0xF000 + 819, 4095), BitsStored=12, HighBit=11)
+    ds.add_new(0x60000102, "US", 12)  # an overlay lies in them
     assert shown(ds) == [0, 0.2, 1]
     signed = film(row(0x0800, 0x0FFF, 0x07FF, dtype=np.int16), BitsStored=12, HighBit=11)
     assert shown(signed) == [0, round(2047 / 4095, 4), 1]
+
+
+def test_values_beyond_the_bits_stored_are_quarantined_and_not_wrapped_round(film):
+    with pytest.raises(Refused) as refusal:
+        display(film(row(0, 819, 4096), BitsStored=12, HighBit=11))
+    assert (refusal.value.verdict, refusal.value.detail) == (
+        "quarantined",
+        "values beyond the 12 bits that the header says",
+    )
+
+
+def test_values_that_stand_further_left_are_shifted_unless_the_header_is_wrong(film):
+    assert shown(film(row(0, 819 << 4, 4095 << 4), BitsStored=12, HighBit=15)) == [0, 0.2, 1]
+    assert shown(film(row(0, 819, 4095), BitsStored=12, HighBit=15)) == [0, 0.2, 1]
+    with pytest.raises(Refused, match="undecodable"):
+        display(film(row(0, 1), BitsStored=12, HighBit=7))
+
+
+def test_12_bits_that_are_called_16_are_not_shown_nearly_black(film):
+    ds = film(row(0, 819, 4095))
+    assert shown(ds) == [0, 0.2, 1] and display(ds)[1] == "12 bits in use"
+    assert shown(film(row(0, 819, 4095), PhotometricInterpretation="MONOCHROME1")) == [1, 0.8, 0]
+    padded = film(row(0, 819, 4095, 65535))
+    padded.add_new("PixelPaddingValue", "US", 65535)
+    assert shown(padded) == [0, 0.2, 1, 0]
+
+
+def test_a_window_that_shows_almost_nothing_is_left_out(film):
+    pixels = np.linspace(300, 4095, 1024).astype(np.uint16).reshape(32, 32)
+    ds = film(pixels, BitsStored=12, HighBit=11, WindowCenter=128, WindowWidth=256)
+    picture, applied = display(ds)
+    assert np.allclose(picture, pixels / 4095, atol=1e-6)
+    assert applied == "window 128/256 left out, it shows almost nothing"
+
+
+@pytest.mark.parametrize("bits, entries", [(16, [0, 3277, 16383]), (8, [0, 819, 4095]), (12, [0, 51, 255])])
+def test_a_table_whose_entries_are_not_of_the_bits_it_says_is_shown_by_its_entries(film, bits, entries):
+    assert shown(film(row(0, 1, 2), VOILUTSequence=lut(0, bits, entries))) == [0, pytest.approx(0.2, abs=1e-3), 1]
 
 
 @given(

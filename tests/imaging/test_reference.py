@@ -45,6 +45,35 @@ def test_a_built_set_is_balanced_disjoint_and_says_where_it_came_from(built):
     assert all(check.holds for check in check_reference(built, {}))
 
 
+def build_again(built, out, **more):
+    source = built.store.folder.parent / "dicom"
+    facts = {"provenance": "", "licence": "", "version": "2", "per_class": None, "replace": True}
+    return build_reference(source, out, **facts, labels=read_labels(source / "labels.csv"), size=64, **more)
+
+
+def test_replacing_a_set_leaves_other_files_of_its_folder(built, tmp_path, fedpdc_home):
+    shutil.copytree(built.store.folder, tmp_path / "set")
+    (tmp_path / "set" / "notes.txt").write_text("mine")
+    assert build_again(built, tmp_path / "set", processes=1).facts["version"] == "2"
+    assert (tmp_path / "set" / "notes.txt").read_text() == "mine"
+
+
+def test_a_folder_with_other_things_is_never_built_into(built, tmp_path):
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter.tex").write_text("years of work")
+    with pytest.raises(UserError, match="thesis holds files that are no reference set"):
+        build_again(built, tmp_path / "thesis")
+    with pytest.raises(UserError, match="is a file"):
+        build_again(built, tmp_path / "thesis" / "chapter.tex")
+    assert (tmp_path / "thesis" / "chapter.tex").read_text() == "years of work"
+
+
+@pytest.mark.parametrize("out", ["dicom", "dicom/reference", "."])
+def test_a_set_is_not_built_into_or_around_its_films(built, out):
+    with pytest.raises(UserError, match="inside each other"):
+        build_again(built, built.store.folder.parent / out)
+
+
 def test_a_changed_pixel_is_found(built, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(built.store.folder, copy)

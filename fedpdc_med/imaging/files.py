@@ -1,0 +1,23 @@
+"""The files below a folder, every one: links are followed, and what cannot be opened is there to be reported."""
+
+import os
+from pathlib import Path
+
+
+def files_below(source: Path) -> list[tuple[str, Path]]:
+    """Every file by its path below `source`, sorted."""
+    if source.is_file():
+        return [(source.name, source)]
+    unreadable: list[Path] = []  # folders; reported as files that cannot be read
+    found: list[Path] = []
+    seen: set[str] = set()  # so that a link to a folder above ends
+    for folder, below, names in os.walk(
+        source, followlinks=True, onerror=lambda error: unreadable.append(Path(error.filename))
+    ):
+        below.sort()
+        if (real := os.path.realpath(folder)) in seen:
+            below.clear()
+            continue
+        seen.add(real)
+        found += [path for name in names if (path := Path(folder, name)).is_file() or path.is_symlink()]
+    return sorted((path.relative_to(source).as_posix(), path) for path in found + unreadable)
