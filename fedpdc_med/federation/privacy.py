@@ -32,7 +32,8 @@ class Privacy(BaseModel):
             from opacus.accountants import RDPAccountant
         except ModuleNotFoundError:
             raise UserError(
-                "a site's privacy needs Opacus; install it with: pip install 'fedpdc_med[federation]'"
+                "a site's privacy needs Opacus; in the checkout of fedpdc_med, install it with: "
+                "pip install -e '.[federation]' -c constraints.txt"
             ) from None
 
         accountant = RDPAccountant()

@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import os
 import socket
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,8 @@ class Address:
 def check_kit(folder: Path) -> list[Check]:
     kit = read_kit(folder)
     checks = [certificate(folder), private_key(folder)]
+    if kit.role != "administrator":
+        checks.append(data_folder(folder))
     if kit.role == "hospital":
         checks += [films(folder, kit.name), policy(folder), reachable(address(folder))]
     if kit.role == "coordinator":
@@ -45,6 +48,21 @@ def private_key(folder: Path) -> Check:
     private = not file.stat().st_mode & 0o077
     found = "readable by its owner only" if private else f"others can read it: chmod 600 {file}"
     return Check("private key", private, found)
+
+
+def data_folder(folder: Path) -> Check:
+    """The account that owns the kit runs it, so all that it will write must be that account's."""
+    place, account = home().resolve(), folder.stat().st_uid
+    if not place.is_dir():
+        return Check("data folder", False, f"FEDPDC_HOME={place} does not exist")
+    for one in (place, *place.glob("*"), *place.glob("*/*")):
+        if one.lstat().st_uid != account:
+            found = f"{one} belongs to another account than the kit: chown -R --reference={folder} {place}"
+            return Check("data folder", False, found)
+    for one in (place, place / "runs", place / "federation"):  # the last two are made when they are needed
+        if one.exists() and not (one.stat().st_mode & 0o200 and os.access(one, os.W_OK)):
+            return Check("data folder", False, f"{one} cannot be written; chmod u+w {one}, or choose another disk")
+    return Check("data folder", True, f"{place} belongs to the kit's account and can be written")
 
 
 def films(folder: Path, name: str) -> Check:

@@ -40,7 +40,31 @@ Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a run that
 @app.callback()
 def needs_flare() -> None:
     if importlib.util.find_spec("nvflare") is None:
-        raise UserError('NVIDIA FLARE is not installed; install it with: pip install "fedpdc_med[federation]"')
+        raise UserError(
+            "NVIDIA FLARE is not installed; in the checkout of fedpdc_med, install it with: "
+            'pip install -e ".[federation]" -c constraints.txt'
+        )
+
+
+def checked_run(name: str, option: str) -> str:
+    """A run's name travels in jobs and becomes a folder at the coordinator."""
+    from fedpdc_med.home import checked_name
+
+    try:
+        return checked_name(name)
+    except UserError:
+        raise UserError(
+            f"{option}: a run's folder has lower-case letters, digits, - and _ only (at most 64), for example first-run"
+        ) from None
+
+
+@contextlib.contextmanager
+def advising_name() -> Iterator[None]:
+    """What a simulation's advice calls --out is --name here."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(str(error).replace("another --out", "another --name")) from None
 
 
 @contextlib.contextmanager
@@ -103,6 +127,7 @@ def try_out(
     if privacy := checked_privacy(clip, noise):
         hospitals = [site.model_copy(update={"privacy": privacy}) for site in hospitals]
     folder = out or home() / "runs" / f"federation-{method}-seed{seed}"
+    checked_run(folder.name, f"--out {folder}")
     collected = collect(hospitals, None, seed, workers or cores())
     pace = Pace(rounds_a_job, deadline, enough, least=len(hospitals), patience=300)
     with scratch() as place, Parties() as parties, following(method, rounds) as heard:
@@ -186,29 +211,40 @@ def run(
     Example: fedpdc federation run kits/lead@example.org --rounds 20 --name first
     """
     from fedpdc_med.algorithms import make_method
-    from fedpdc_med.engines.flare.coordination import plan_of, start_run
+    from fedpdc_med.engines.flare.coordination import check_classes, check_reference, plan_of, start_run
     from fedpdc_med.engines.flare.job import Pace, run_jobs
     from fedpdc_med.engines.flare.project import read_project
     from fedpdc_med.engines.flare.trial import draw_skew
-    from fedpdc_med.home import checked_name, home
+    from fedpdc_med.home import home
     from fedpdc_med.imaging.reference import read_reference
     from fedpdc_med.runs import Run
     from fedpdc_med.simulation.commands import check_same
     from fedpdc_med.simulation.simulate import Settings
 
-    sites, reference = read_project(project).sites, read_reference(home() / "reference")
+    folder = home() / "runs" / checked_run(name, f"--name {name}")
+    agreed, reference = read_project(project), read_reference(home() / "reference")
+    check_classes(reference, agreed.classes)
     made = make_method(method, **parse(settings or [], method))
     fixed = Settings(rounds=rounds, tau=checked_share(tau), model=model, norm=checked_norm(norm), seed=seed)
-    folder = home() / "runs" / checked_name(name)
-    if (folder / "config.toml").exists() and not overwrite:
-        opened = Run.open(folder)
-        check_same(opened, fixed, made)
-    else:
-        opened = start_run(folder, fixed, made, sites, reference, overwrite)
+    with advising_name():
+        if (folder / "config.toml").exists() and not overwrite:
+            opened = Run.open(folder)
+            if "federation" not in opened.config:
+                raise UserError(f"{folder} holds a run of this machine alone, no federation's; choose another --name")
+            check_same(opened, fixed, made)
+            check_reference(opened.config, reference)
+        else:
+            opened = start_run(folder, fixed, made, agreed.sites, reference, overwrite)
     pace = Pace(rounds_a_job, deadline, enough, least, patience)
-    with following(method, rounds) as heard:
-        run_jobs(kit, plan_of(opened.config, reference), opened, list(sites), rounds, pace, heard)
-    draw_skew(opened)
+    if opened.finished:
+        console.print(
+            f"Nothing was trained: {name} has all its {rounds} rounds. To train more, start a run with another --name "
+            "and more --rounds."
+        )
+    else:
+        with following(method, rounds) as heard:
+            run_jobs(kit, plan_of(opened.config, reference), opened, list(agreed.sites), rounds, pace, heard)
+        draw_skew(opened)
     print_result({method: opened}, method)
 
 
@@ -222,13 +258,13 @@ def status(
     Example: fedpdc federation status kits/lead@example.org
     """
     from fedpdc_med.engines.flare.status import latest_run, status_of, who_is_there
-    from fedpdc_med.home import checked_name, home
+    from fedpdc_med.home import home
     from fedpdc_med.runs import Run
 
     runs = home() / "runs"
-    found = Run.open(runs / checked_name(name)) if name else latest_run(runs)
+    found = Run.open(runs / checked_run(name, f"--name {name}")) if name else latest_run(runs)
     now = status_of(found, who_is_there(kit))
-    title = "No run yet" if found is None else f"{found.folder.name}: round {now.round} of {now.rounds}"
+    title = "Who is connected" if found is None else f"{found.folder.name}: round {now.round} of {now.rounds}"
     shown = table(f"{title}{', finished' if now.finished else ''}")
     for column in ("site", "connected", "last round", "score", "weight", "why"):
         shown.add_column(column, justify="right" if column in ("score", "weight") else "left")
@@ -236,6 +272,11 @@ def status(
         numbers = ["" if value is None else f"{value:.2f}" for value in (site.score, site.weight)]
         shown.add_row(site.site, "yes" if site.connected else "no", site.status, *numbers, escape(site.reason))
     console.print(shown)
+    if found is None:
+        console.print(
+            f"There is no federation's run in {runs}. Rounds, scores and weights are kept on the coordinator's "
+            "machine: to see them, give this command there, with its FEDPDC_HOME."
+        )
 
 
 def federation_speed(

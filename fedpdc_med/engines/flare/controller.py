@@ -1,7 +1,10 @@
 """FLARE's way to the coordinator's rounds: the core's own `Coordinator`, with an engine that posts by FLARE."""
 
+import contextlib
 import queue
 import time
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,7 +17,14 @@ from nvflare.apis.impl.controller import Controller
 from nvflare.apis.shareable import ReservedHeaderKey, Shareable
 from nvflare.apis.signal import Signal
 
-from fedpdc_med.engines.flare.coordination import coordinator_federation, record_counts, record_time, say_stopped
+from fedpdc_med.engines.flare.coordination import (
+    check_own,
+    coordinator_federation,
+    only_writer,
+    record_counts,
+    record_time,
+    say_stopped,
+)
 from fedpdc_med.engines.flare.engine import FlareEngine, Letter
 from fedpdc_med.engines.flare.messages import TRAIN
 from fedpdc_med.engines.flare.plan import Plan
@@ -108,10 +118,11 @@ class Rounds(Controller):
                 self.post.heard[peer.get_identity_name()] = time.monotonic()
 
     def control_flow(self, abort_signal: Signal, fl_ctx: FLContext) -> None:
-        run = Run.open(home() / "runs" / self.run_name)
+        run = Run(home() / "runs" / self.run_name)
         self.post = FlarePost(self, abort_signal, fl_ctx)
         try:
-            self._run_rounds(run, self.post, fl_ctx)
+            with run_of(run.folder, self.plan):
+                self._run_rounds(run, self.post, fl_ctx)
         except (UserError, WorkFailed) as error:
             say_stopped(run, str(error))
             self.system_panic(str(error), fl_ctx)
@@ -131,3 +142,19 @@ class Rounds(Controller):
             self.log_info(fl_ctx, f"round {record['round']} is done")
         if coordinator.progress.round == federation.rounds:
             run.finish(coordinator.predictions(), model=True)
+
+
+@contextlib.contextmanager
+def run_of(folder: Path, plan: Plan) -> Iterator[None]:
+    """A job's own run, for this process alone; what the machine says of its disk becomes a sentence."""
+    try:
+        run = Run.open(folder)
+        with only_writer(folder):
+            check_own(run.config, plan)
+            yield
+    except OSError as error:
+        advice = "free or repair the disk"
+        if isinstance(error, PermissionError):
+            advice = "its account must own $FEDPDC_HOME; give `fedpdc federation run` as that account (sudo -u fedpdc)"
+        where = error.filename or folder
+        raise WorkFailed(f"the coordinator cannot use {where}: {error.strerror or error}; {advice}") from error

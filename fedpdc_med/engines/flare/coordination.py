@@ -1,7 +1,10 @@
 """The coordinator's end of a federation: its reference set, its run directory, no film of any site."""
 
+import contextlib
+import fcntl
 import json
 import secrets
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +12,7 @@ import tomli_w
 
 from fedpdc_med.algorithms import Method
 from fedpdc_med.engines.flare.plan import Plan, checked
+from fedpdc_med.errors import UserError
 from fedpdc_med.federation.setup import Federation, SiteFilms
 from fedpdc_med.home import home
 from fedpdc_med.imaging.hospital import HospitalSite
@@ -17,6 +21,7 @@ from fedpdc_med.runs import Run, git_commit, replace_text, versions, without_non
 from fedpdc_med.simulation.build import PREPARATION, evaluation_set, films_of
 from fedpdc_med.simulation.simulate import Settings
 
+LOCK = "job.lock"  # held by whoever writes the run
 USUAL = HospitalSite.model_fields["settings"].default  # how the coordinator trains, if its method does
 
 
@@ -33,14 +38,64 @@ def start_run(
         "method": {"name": method.name, **method.model_dump()},
         "sites": {name: described(title) for name, title in sites.items()},
         "reference": facts,
-        "data": {"fingerprints": {"reference": reference.store.info["manifest_sha256"][:16]}},
+        "data": {"fingerprints": {"reference": fingerprint(reference)}},
         "federation": {"engine": "nvflare", "run": secrets.token_hex(8)},
         "versions": versions(),
         "git_commit": git_commit(),
     }
     plan = plan_of(config, reference)
     federation_of(plan, settings, reference, list(sites)).check()
-    return Run.create(folder, config, overwrite)
+    if not (overwrite and (folder / "config.toml").exists()):
+        return Run.create(folder, config)
+    with only_writer(folder):
+        (folder / "timing.jsonl").unlink(missing_ok=True)
+        return Run.create(folder, config, overwrite)
+
+
+@contextlib.contextmanager
+def only_writer(folder: Path) -> Iterator[None]:
+    """Hold a run's folder: two jobs that write one run would spoil it. A process that dies lets go."""
+    with (folder / LOCK).open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(
+                f"another job is writing the run {folder.name!r}; wait until it has ended, or stop it with Ctrl-C in "
+                "the `federation run` that started it, then give this command again"
+            ) from None
+        yield
+
+
+def check_own(config: dict[str, Any], plan: Plan) -> None:
+    """A job of a run that was since replaced must not write into its successor."""
+    if config.get("federation", {}).get("run") != plan.run:
+        raise UserError(
+            "the run was replaced (--overwrite) since this job was made; the old one is not trained further"
+        )
+
+
+def check_reference(config: dict[str, Any], reference: Reference) -> None:
+    """Scores and weights of one run come from one reference set."""
+    if config["data"]["fingerprints"]["reference"] != fingerprint(reference):
+        raise UserError(
+            f"the reference set is not the one this run was started with (version {config['reference']['version']}, "
+            f"{config['reference']['films']} films); put that one back into $FEDPDC_HOME/reference, or start a new run "
+            "with another --name or with --overwrite"
+        )
+
+
+def check_classes(reference: Reference, agreed: tuple[str, ...]) -> None:
+    """A hospital's filter knows the classes in its kit only: with another one, every site would train for nothing."""
+    unknown = [label for label in reference.classes if label not in agreed]
+    if unknown:
+        raise UserError(
+            f"the reference set has films of {', '.join(unknown)}, which project.toml does not name under classes; "
+            "build the reference without them, or agree on the classes and make new kits"
+        )
+
+
+def fingerprint(reference: Reference) -> str:
+    return str(reference.store.info["manifest_sha256"][:16])
 
 
 def described(title: str) -> dict[str, Any]:
@@ -61,6 +116,7 @@ def plan_of(config: dict[str, Any], reference: Reference) -> Plan:
 
 def coordinator_federation(config: dict[str, Any], plan: Plan, sites: list[str]) -> Federation:
     reference = read_reference(home() / "reference")
+    check_reference(config, reference)
     return federation_of(plan, Settings(**config["simulation"]), reference, sites)
 
 
@@ -107,5 +163,6 @@ def record_time(run: Run, record: dict[str, Any], training: dict[str, float]) ->
 
 
 def say_stopped(run: Run, reason: str) -> None:
-    """Why the last job stopped, for the command that started it."""
-    replace_text(run.folder / "stopped.json", json.dumps({"reason": reason}))
+    """Why the last job stopped, for the command that started it; where even that cannot be written, the log has it."""
+    with contextlib.suppress(OSError):
+        replace_text(run.folder / "stopped.json", json.dumps({"reason": reason}))

@@ -11,9 +11,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nvflare.fuel.flare_api.api_spec import AuthenticationError, AuthorizationError, NoConnection
+from nvflare.fuel.flare_api.api_spec import (
+    AuthenticationError,
+    AuthorizationError,
+    InternalError,
+    InvalidJobDefinition,
+    JobNotFound,
+    NoReply,
+    SessionClosed,
+)
 from nvflare.fuel.flare_api.flare_api import Session, new_secure_session
 
+from fedpdc_med.engines.flare.coordination import check_own
 from fedpdc_med.engines.flare.kits import read_kit
 from fedpdc_med.engines.flare.plan import Plan
 from fedpdc_med.engines.flare.provision import CONTROLLER, EXECUTOR
@@ -22,6 +31,7 @@ from fedpdc_med.runs import Run
 
 ASK_FOR_WORK = 0.2  # seconds between two requests of an idle site
 LOOK = 1.0  # seconds between two looks at a job
+TROUBLE = (SessionClosed, InternalError, InvalidJobDefinition, JobNotFound, NoReply)  # FLARE's have no common base
 
 
 @dataclass(frozen=True)
@@ -42,18 +52,31 @@ def session(admin_kit: Path, seconds: float = 10.0) -> Iterator[Session]:
     if kit.role != "administrator":
         raise UserError(f"{admin_kit} is the kit of a {kit.role}; an administrator's is needed")
     logging.getLogger("nvflare").setLevel(logging.CRITICAL)
-    try:
+    with in_words(kit.name):
         with contextlib.redirect_stdout(io.StringIO()):  # FLARE prints what it does
             opened = new_secure_session(kit.name, str(admin_kit.resolve()), timeout=seconds)
-    except (AuthenticationError, AuthorizationError) as error:
-        raise UserError(f"the coordinator does not accept {kit.name}: {error}") from None
-    except NoConnection:
-        raise WorkFailed("the coordinator does not answer; is it started, and its port open?") from None
+        try:
+            yield opened
+        finally:
+            with contextlib.suppress(Exception):
+                opened.close()
+
+
+@contextlib.contextmanager
+def in_words(name: str) -> Iterator[None]:
+    """FLARE's exceptions as our own: a mistake to correct, or trouble that may pass."""
     try:
-        yield opened
-    finally:
-        with contextlib.suppress(Exception):
-            opened.close()
+        yield
+    except AuthenticationError as error:
+        raise UserError(f"the coordinator does not accept {name}: {error}") from None
+    except AuthorizationError:
+        raise UserError(
+            f"{name} may not do this: starting and stopping runs needs the kit of an administrator with role lead"
+        ) from None
+    except ConnectionError:
+        raise WorkFailed("the coordinator does not answer; is it started, and its port open?") from None
+    except TROUBLE as error:
+        raise WorkFailed(f"the coordinator could not do it: {error}") from None
 
 
 def connected(opened: Session) -> list[str]:
@@ -101,9 +124,10 @@ def run_jobs(
     unlucky = 0
     while not run.finished:
         before = done(run)
+        check_own(run.config, plan)
         try:
             one_job(admin_kit, plan, run, sites, min(pace.rounds_a_job, total - before) or 1, pace, heard)
-        except (NoConnection, ConnectionError, WorkFailed) as error:
+        except WorkFailed as error:
             trouble = str(error)
         else:
             trouble = why_stopped(run)
@@ -119,7 +143,7 @@ def one_job(
     wait_for_sites(admin_kit, pace)
     with session(admin_kit) as opened, tempfile.TemporaryDirectory() as scratch:
         folder = write_job(Path(scratch) / f"fedpdc-{plan.run}", plan, run, sites, pace, rounds)
-        job = opened.submit_job(str(folder))
+        job = unfinished(opened, folder.name) or opened.submit_job(str(folder))
         try:
             while not run.finished and not ended(opened.get_job_meta(job)):  # FLARE takes seconds to wind up a job
                 heard(run)
@@ -129,6 +153,12 @@ def one_job(
                 opened.abort_job(job)
             raise
     heard(run)
+
+
+def unfinished(opened: Session, name: str) -> str | None:
+    """The run's job that still goes on, if a `run` command was lost while it did: follow it, do not start another."""
+    found = [job for job in opened.list_jobs(name_prefix=name) if job["job_name"] == name and not ended(job)]
+    return str(found[0]["job_id"]) if found else None
 
 
 def ended(meta: dict[str, Any]) -> bool:
@@ -161,4 +191,7 @@ def why_stopped(run: Run) -> str:
     try:
         return str(json.loads((run.folder / "stopped.json").read_text())["reason"])
     except (OSError, ValueError, KeyError):
-        return "the job ended early; log.txt in the coordinator's kit says why"
+        return (
+            "the job ended early; log.txt in the coordinator's kit says why. If it cannot write the run, give this "
+            "command as the account that the coordinator runs as"
+        )

@@ -14,7 +14,7 @@ TRAIN = "train"  # the one task of a job
 ASSIGNED = {"round", "score", "own_round", "model", "correction"}  # to a site
 RETURNED = {"site", "round", "state", "numbers"}  # from a site; nothing else may leave
 NUMBERS = {"films", "loss", "seconds", "epsilon"}  # and `films:<class>`
-OVERHEAD = 1 << 16  # bytes: names and shapes in front of a state's tensors
+MARGIN = 1 << 12  # bytes: what a state's file may have beyond its tensors, their names and shapes
 
 
 class BadMessage(Exception):
@@ -36,7 +36,7 @@ def unpacked(data: object) -> State:
 
 def largest(expected: State) -> int:
     """The most bytes that a state of this model can take."""
-    return sum(tensor.nbytes for tensor in expected.values()) + OVERHEAD
+    return len(packed(expected)) + MARGIN
 
 
 def packed_films(films: Films) -> bytes:

@@ -3,15 +3,16 @@
 import re
 import tomllib
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
 from fedpdc_med.errors import UserError
 from fedpdc_med.home import checked_name
 from fedpdc_med.imaging.classes import CLASSES
 
 COORDINATOR_KIT = "coordinator"
+AUTHORITY = "authority"  # the consortium's own certificate authority: whoever has this folder can make kits
 
 
 class Party(BaseModel):
@@ -60,12 +61,22 @@ class Project(BaseModel):
 
     @field_validator("hospital")
     @classmethod
-    def _different(cls, hospitals: list[HospitalParty]) -> list[HospitalParty]:
-        names = [hospital.name for hospital in hospitals]
-        twice = sorted({name for name in names if names.count(name) > 1} | ({COORDINATOR_KIT} & set(names)))
-        if twice:
-            raise ValueError(f"{twice[0]!r} cannot be the name of a hospital, or stands there twice")
+    def _free(cls, hospitals: list[HospitalParty], info: ValidationInfo) -> list[HospitalParty]:
+        """Names become folders beside those of the coordinator and the authority."""
+        taken = {COORDINATOR_KIT, AUTHORITY, info.data.get("coordinator")}
+        for hospital in hospitals:
+            if hospital.name in taken:
+                raise ValueError(f"{hospital.name!r} cannot be the name of a hospital; choose another")
         return hospitals
+
+    @field_validator("hospital", "administrator")
+    @classmethod
+    def _different(cls, parties: list[Any]) -> list[Any]:
+        names = [party.name for party in parties]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"{twice[0]!r} stands there twice; every party has a name of its own")
+        return parties
 
     @property
     def sites(self) -> dict[str, str]:

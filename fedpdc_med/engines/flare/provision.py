@@ -15,10 +15,10 @@ from nvflare.lighter.impl.workspace import WorkspaceBuilder
 from nvflare.lighter.provisioner import Provisioner
 
 from fedpdc_med.engines.flare.kits import Kit, write_pages
-from fedpdc_med.engines.flare.project import COORDINATOR_KIT, Project
+from fedpdc_med.engines.flare.project import AUTHORITY, COORDINATOR_KIT, Project
 from fedpdc_med.errors import UserError, WorkFailed
 
-AUTHORITY = "authority"  # the consortium's own certificate authority: whoever has this folder can make kits
+AGREED = "agreed.json"  # in the authority's folder: what every kit has been told
 EXECUTOR = "fedpdc_med.engines.flare.executor.SiteTrainer"
 CONTROLLER = "fedpdc_med.engines.flare.controller.Rounds"
 FILTER = "fedpdc_med.engines.flare.policy.OnlyModelAndNumbers"
@@ -29,20 +29,49 @@ ROLES = {"lead": "lead", "member": "member"}
 def provision(project: Project, out: Path) -> list[Kit]:
     """Write the kits that are not there yet; certificates made before are kept, so that a hospital can be added."""
     out.mkdir(parents=True, exist_ok=True)
+    for left in out.glob(".*.partial"):  # of a provisioning that was interrupted
+        shutil.rmtree(left)
+    check_agreed(project, out)
     made = run_flare(project, out / AUTHORITY)
+    write_json(out / AUTHORITY / AGREED, agreed(project))
     kits = []
     for kit in parties(project):
         folder, fresh = out / kit.name, made / (project.coordinator if kit.role == "coordinator" else kit.name)
         if folder.exists():
             continue
-        shutil.copytree(fresh, folder)
-        close_doors(kit, folder, project)
-        write_pages(kit, folder, project)
-        for file in (folder / "startup").glob("*.key"):
+        draft = out / f".{kit.name}.partial"  # a kit is there when it is whole: one with open doors must not go out
+        shutil.copytree(fresh, draft)
+        close_doors(kit, draft, project)
+        write_pages(kit, draft, project)
+        for file in (draft / "startup").glob("*.key"):
             file.chmod(0o600)
+        draft.rename(folder)
         kits.append(kit)
     shutil.rmtree(made)
     return kits
+
+
+def agreed(project: Project) -> dict[str, Any]:
+    """What stands in every kit, so that kits made later must have the same."""
+    return {
+        "name": project.name,
+        "coordinator": project.coordinator,
+        "port": project.port,
+        "classes": list(project.classes),
+    }
+
+
+def check_agreed(project: Project, out: Path) -> None:
+    file = out / AUTHORITY / AGREED
+    if not file.is_file() or not [*out.glob("*/kit.toml")]:
+        return
+    before = json.loads(file.read_text())
+    for key, value in agreed(project).items():
+        if before[key] != value:
+            raise UserError(
+                f"{key} is {value!r} in the project file, but the kits in {out} were made with {before[key]!r}; set it "
+                "back, or make new kits for every party with a new --out folder"
+            )
 
 
 def parties(project: Project) -> list[Kit]:
@@ -86,6 +115,8 @@ def close_doors(kit: Kit, folder: Path, project: Project) -> None:
     if kit.role == "coordinator":
         resources["class_allow_list"] = [CONTROLLER]
         resources["servers"][0]["heart_beat_timeout"] = GONE_AFTER
+        (scheduler,) = [one for one in resources["components"] if one["id"] == "job_scheduler"]
+        scheduler["args"]["max_jobs"] = 1  # jobs of one run must not overlap
     else:
         # Whatever a job asks for, a hospital builds this one class: no launcher of commands, no other trainer.
         resources["class_allow_list"] = [EXECUTOR]

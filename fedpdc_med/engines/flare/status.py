@@ -57,4 +57,9 @@ def latest_run(runs: Path) -> Run | None:
     """The federation's run that was written to last."""
     found = [Run(file.parent) for file in runs.glob("*/config.toml")]
     ours = [run for run in found if "federation" in run.config]
-    return max(ours, key=lambda run: run.config_file.stat().st_mtime, default=None)
+    return max(ours, key=last_moved, default=None)
+
+
+def last_moved(run: Run) -> float:
+    """A round changes rounds.jsonl; config.toml mostly stays as it was made."""
+    return max(file.stat().st_mtime for file in (run.rounds_file, run.config_file) if file.exists())

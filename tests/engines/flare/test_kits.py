@@ -1,6 +1,8 @@
 """Provisioning without any process: what is in each party's kit, and that hospitals can be added."""
 
 import json
+import os
+import re
 import shutil
 import stat
 import subprocess
@@ -9,6 +11,7 @@ import sys
 import pytest
 from cryptography import x509
 
+from fedpdc_med.engines.flare.check import data_folder
 from fedpdc_med.engines.flare.kits import read_kit, start_command
 from fedpdc_med.engines.flare.project import read_project
 from fedpdc_med.engines.flare.provision import provision
@@ -50,6 +53,16 @@ def test_every_party_gets_a_kit_with_a_plain_page(kits):
         assert max(map(len, page.splitlines())) <= 125
     unit = (kits / "harbor-general" / "fedpdc-harbor-general.service").read_text()
     assert "ExecStart=" in unit and "federation start" in unit and "Restart=always" in unit
+    assert "SuccessExitStatus=130" in unit  # stopping it is no failure
+
+
+@pytest.mark.parametrize("party", ["harbor-general", "coordinator"])
+def test_a_page_makes_one_account_and_runs_every_command_as_it(kits, party):
+    page = (kits / party / "READ_ME_FIRST.md").read_text()
+    assert "useradd --system" in page and "-c constraints.txt" in page and 'install "fedpdc_med' not in page
+    commands = re.findall(r"([\w-]*fedpdc) (?:ingest|reference|federation) ", page)
+    assert len(commands) >= 3 and set(commands) == {"as-fedpdc"}
+    assert page.index("chown -R fedpdc /srv/fedpdc`") > page.index("alias as-fedpdc")
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
@@ -80,6 +93,11 @@ def test_a_hospital_runs_only_the_installed_trainer_and_nobody_may_bring_code(ki
     assert rights["member"] == {"view": "any"}
 
 
+def test_the_coordinator_runs_one_job_at_a_time(kits):
+    components = json.loads((kits / "coordinator" / "local" / "resources.json").read_text())["components"]
+    assert [one["args"]["max_jobs"] for one in components if one["id"] == "job_scheduler"] == [1]
+
+
 def test_a_hospital_can_be_added_and_the_kits_of_the_others_stay_as_they_are(kits):
     before = {file: file.read_bytes() for file in kits.glob("*/startup/*.crt")}
     file = kits.parent / "project.toml"
@@ -88,6 +106,50 @@ def test_a_hospital_can_be_added_and_the_kits_of_the_others_stay_as_they_are(kit
     assert {file: file.read_bytes() for file in before} == before
     issuers = {x509.load_pem_x509_certificate(one.read_bytes()).issuer for one in kits.glob("*/startup/*.crt")}
     assert len(issuers) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (("coordinator.example.org", "other.example.org"), "coordinator is 'other.example.org'"),
+        (("8102", "8103"), "port is 8103"),
+        (("port = 8102", 'port = 8102\nclasses = ["normal", "pneumonia"]'), "classes is"),
+        (("chest-consortium", "lung-consortium"), "name is"),
+    ],
+)
+def test_what_stands_in_every_kit_cannot_change_for_later_ones(kits, tmp_path, change, complaint):
+    (tmp_path / "project.toml").write_text(PROJECT.replace(*change) + '[[hospital]]\nname = "late"\n')
+    with pytest.raises(UserError, match=f"{complaint}.*new --out folder"):
+        provision(read_project(tmp_path / "project.toml"), kits)
+    assert not (kits / "late").exists()
+
+
+def test_an_interrupted_provisioning_leaves_no_open_kit(tmp_path, monkeypatch):
+    (tmp_path / "project.toml").write_text(PROJECT)
+    project, kits = read_project(tmp_path / "project.toml"), tmp_path / "kits"
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("fedpdc_med.engines.flare.provision.write_pages", interrupted)
+        provision(project, kits)
+    assert not (kits / "coordinator").exists()
+    assert len(provision(project, kits)) == 5
+    assert not [*kits.glob(".*")] and (kits / "coordinator" / "READ_ME_FIRST.md").is_file()
+
+
+def test_a_data_folder_must_be_the_kits_accounts_own(kits, tmp_path, monkeypatch):
+    monkeypatch.setenv("FEDPDC_HOME", str(tmp_path / "data"))
+    kit = kits / "harbor-general"
+    assert "does not exist" in data_folder(kit).found
+    (tmp_path / "data" / "runs").mkdir(parents=True)
+    assert data_folder(kit).holds
+    (tmp_path / "data" / "runs").chmod(0o500)
+    assert "runs cannot be written" in data_folder(kit).found
+    if os.geteuid() == 0:
+        os.chown(tmp_path / "data" / "runs", 4321, -1)
+        assert "runs belongs to another account" in data_folder(kit).found
 
 
 def test_a_kit_starts_under_its_own_name(kits):
@@ -102,6 +164,9 @@ def test_a_kit_starts_under_its_own_name(kits):
     [
         (("harbor-general", "Harbor General"), "lower-case"),
         (("hill-country", "harbor-general"), "twice"),
+        (("guest@example.org", "lead@example.org"), "twice"),
+        (("hill-country", "authority"), "'authority' cannot be the name"),
+        (("hill-country", "coordinator"), "'coordinator' cannot be the name"),
         (("lead@example.org", "lead"), "administrator.0.name"),
         (("port = 8102", "port = 0"), "port"),
         (("coordinator.example.org", "http://here"), "host name"),

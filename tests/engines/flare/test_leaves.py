@@ -7,9 +7,10 @@ from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import Shareable
 from safetensors.torch import save
 
-from fedpdc_med.engines.flare.messages import BadMessage, packed
+from fedpdc_med.engines.flare.messages import BadMessage, largest, packed, read_answer
 from fedpdc_med.engines.flare.plan import Plan
 from fedpdc_med.engines.flare.policy import OnlyModelAndNumbers
+from fedpdc_med.models import ENCODERS
 
 NUMBERS = {"films": 12, "loss": 0.7, "films:normal": 12, "seconds": 1.5}
 PLAN = Plan(
@@ -47,6 +48,18 @@ def passed(content, plan=PLAN, **headers):
 
 def test_the_policy_passes_a_model_and_the_named_numbers():
     assert {name: value for name, value in passed(GOOD).items() if not name.startswith("__")} == GOOD
+
+
+@pytest.mark.parametrize("norm", ["batch", "group"])
+@pytest.mark.parametrize("model", ENCODERS)
+def test_an_update_of_every_model_leaves_and_one_that_is_larger_stays(model, norm):
+    """The names and shapes in front of densenet121's tensors alone take 94 kB."""
+    plan = PLAN.model_copy(update={"model": model, "norm": norm, "size": 32})
+    state = plan.spec().build(seed=1).state_dict()
+    left = passed({**GOOD, "state": packed(state)}, plan)
+    assert read_answer({name: left[name] for name in GOOD}, ("normal",), largest(state)).state == packed(state)
+    with pytest.raises(BadMessage, match="bytes"):
+        passed({**GOOD, "state": packed({**state, "film": torch.zeros(48, 48)})}, plan)
 
 
 @pytest.mark.parametrize(

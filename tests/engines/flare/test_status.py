@@ -39,6 +39,15 @@ def test_only_runs_of_a_federation_count_and_there_may_be_none(tmp_path):
     assert [one.site for one in status_of(None, ["north"]).sites] == ["north"]
 
 
+def test_the_run_whose_rounds_moved_last_is_shown(tmp_path):
+    older, newer = written(tmp_path, "older"), written(tmp_path, "newer")
+    os.utime(older.config_file, (100, 100))
+    os.utime(newer.config_file, (200, 200))
+    os.utime(older.rounds_file, (400, 400))
+    os.utime(newer.rounds_file, (300, 300))
+    assert latest_run(tmp_path).folder.name == "older"
+
+
 def test_the_command_shows_both(federation, tmp_path):
     federation.wait_connected()
     written(tmp_path / "runs", "chest")

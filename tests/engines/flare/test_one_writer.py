@@ -1,0 +1,80 @@
+"""One run, one writer, one reference set: what the coordinator refuses before a round starts."""
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from fedpdc_med.algorithms import make_method
+from fedpdc_med.engines.flare.controller import run_of
+from fedpdc_med.engines.flare.coordination import check_classes, check_reference, plan_of, start_run
+from fedpdc_med.errors import UserError, WorkFailed
+from fedpdc_med.simulation.simulate import Settings
+
+HOLD = """import sys, time
+from pathlib import Path
+from fedpdc_med.engines.flare.coordination import only_writer
+with only_writer(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.fixture
+def begin(collected, tmp_path):
+    def made(overwrite=False):
+        fixed = Settings(rounds=3, model="cnn")
+        sites = dict.fromkeys(collected.stores, "")
+        return start_run(tmp_path / "run", fixed, make_method("fedavg"), sites, collected.reference, overwrite)
+
+    return made
+
+
+def test_a_second_job_of_a_run_is_refused_until_the_first_is_gone(begin, collected):
+    run = begin()
+    plan = plan_of(run.config, collected.reference)
+    command = [sys.executable, "-c", HOLD, str(run.folder)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as first:
+        assert first.stdout.readline() == "held\n"
+        with pytest.raises(UserError, match="another job is writing the run 'run'"), run_of(run.folder, plan):
+            pass
+        with pytest.raises(UserError, match="another job"):
+            begin(overwrite=True)
+        first.kill()
+    with run_of(run.folder, plan):
+        pass
+    assert begin(overwrite=True).config != {}
+
+
+def test_a_job_of_a_run_that_was_replaced_is_refused(begin, collected):
+    plan = plan_of(begin().config, collected.reference)
+    run = begin(overwrite=True)
+    with pytest.raises(UserError, match="was replaced"), run_of(run.folder, plan):
+        pass
+
+
+def test_a_run_that_cannot_be_written_is_a_sentence(begin, collected):
+    """A folder in place of the lock file stands for what the coordinator's account may not open."""
+    run = begin()
+    plan = plan_of(run.config, collected.reference)
+    (run.folder / "job.lock").mkdir()
+    with pytest.raises(WorkFailed, match=r"cannot use .*job\.lock"), run_of(run.folder, plan):
+        pass
+    (run.folder / "job.lock").rmdir()
+    with pytest.raises(WorkFailed, match="sudo -u fedpdc"), run_of(run.folder, plan):
+        raise PermissionError(13, "Permission denied", str(run.rounds_file))
+
+
+def test_a_run_goes_on_with_its_own_reference_set_only(begin, collected):
+    run, reference = begin(), collected.reference
+    check_reference(run.config, reference)
+    store = replace(reference.store, info={**reference.store.info, "manifest_sha256": "f" * 64})
+    with pytest.raises(UserError, match="not the one this run was started with"):
+        check_reference(run.config, replace(reference, store=store))
+
+
+def test_a_class_that_the_kits_do_not_know_is_refused_before_anyone_trains(collected):
+    check_classes(collected.reference, ("normal", "pneumonia", "covid-19", "tuberculosis"))
+    with pytest.raises(UserError, match="films of covid-19, which"):
+        check_classes(collected.reference, ("normal", "pneumonia"))
