@@ -56,7 +56,7 @@ def build_reference(
     **how: Any,
 ) -> Reference:
     """Ingest `source`, split it by patient, keep as many films of every class as the rarest has (or `per_class`)."""
-    _check_place(source, folder, replace)
+    check_place(source, folder, replace)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         draft = Path(scratch)
@@ -84,7 +84,7 @@ def build_reference(
     return read_reference(folder)
 
 
-def _check_place(source: Path, folder: Path, replace: bool) -> None:
+def check_place(source: Path, folder: Path, replace: bool) -> None:
     """Building a set may replace a set and nothing else."""
     ours, theirs = folder.resolve(), source.resolve()
     if ours.is_relative_to(theirs) or theirs.is_relative_to(ours):

@@ -275,7 +275,7 @@ def build(
     Example: fedpdc reference build covid-chestxray-dataset --licence "see metadata.csv" --provenance "ieee8023"
     """
     from fedpdc_med.imaging.labels import read_labels
-    from fedpdc_med.imaging.reference import build_reference, read_reference
+    from fedpdc_med.imaging.reference import build_reference, check_place, read_reference
 
     folder = out or home() / "reference"
     if source is None:
@@ -285,8 +285,7 @@ def build(
 
         from fedpdc_med.simulation.films import phantom_reference
 
-        if (folder / "reference.json").is_file() and not replace:
-            raise UserError(f"{folder} already holds a reference set; say --replace, or choose another --out")
+        check_place(home() / "phantoms", folder, replace)
         made = phantom_reference(seed, workers or cores())
         shutil.copytree(made.store.folder, folder, dirs_exist_ok=True)
     else:
