@@ -143,7 +143,8 @@ def one_job(
     wait_for_sites(admin_kit, pace)
     with session(admin_kit) as opened, tempfile.TemporaryDirectory() as scratch:
         folder = write_job(Path(scratch) / f"fedpdc-{plan.run}", plan, run, sites, pace, rounds)
-        job = unfinished(opened, folder.name) or opened.submit_job(str(folder))
+        stop_earlier(opened, folder.name)
+        job = opened.submit_job(str(folder))
         try:
             while not run.finished and not ended(opened.get_job_meta(job)):  # FLARE takes seconds to wind up a job
                 heard(run)
@@ -155,10 +156,12 @@ def one_job(
     heard(run)
 
 
-def unfinished(opened: Session, name: str) -> str | None:
-    """The run's job that still goes on, if a `run` command was lost while it did: follow it, do not start another."""
-    found = [job for job in opened.list_jobs(name_prefix=name) if job["job_name"] == name and not ended(job)]
-    return str(found[0]["job_id"]) if found else None
+def stop_earlier(opened: Session, name: str) -> None:
+    """A job of this run may still go on if its `run` command was lost, or look so if the coordinator died with it."""
+    for job in opened.list_jobs(name_prefix=name):
+        if job["job_name"] == name and not ended(job):
+            with contextlib.suppress(Exception):  # one that died cannot be stopped, and need not be
+                opened.abort_job(job["job_id"])
 
 
 def ended(meta: dict[str, Any]) -> bool:
