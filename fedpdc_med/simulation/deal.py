@@ -37,7 +37,7 @@ def deal(
         _check_free(names, folder)
     folder.mkdir(parents=True, exist_ok=True)
     for module in folder.glob(f"{origin}-*.py"):  # an earlier deal's, whose films are dealt anew
-        if f"films dealt from {origin} (" in module.read_text():
+        if replace and f"films dealt from {origin} (" in module.read_text():
             module.unlink()
     dealt = {}
     for name, part in zip(names, parts, strict=True):

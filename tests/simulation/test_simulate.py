@@ -6,12 +6,15 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pandas as pd
 import pytest
 
+from fedpdc_med.algorithms import make_method
 from fedpdc_med.imaging.phantom import FAMILY_NAMES
 from fedpdc_med.runs import Run
+from fedpdc_med.simulation.commands import run_folder
 
 SITE = """from fedpdc_med.imaging.hospital import HospitalSite, LocalSettings, Phantoms
 SITE = HospitalSite(name="{name}", films=Phantoms(case_mix={mix}), takes_part={takes_part},
@@ -128,6 +131,15 @@ def test_a_killed_simulation_resumes_to_the_same_model(simulated):
     killed, whole = (folder / name / "model.safetensors" for name in ("killed", "run"))
     assert killed.read_bytes() == whole.read_bytes()
     assert "mean of classes" in done.stdout
+
+
+def test_runs_of_other_hospitals_have_a_name_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.setenv("FEDPDC_HOME", str(tmp_path))
+    method = make_method("fedpdc")
+    phantoms, own = (
+        run_folder(None, "fedpdc", "fedpdc", method, 0, sites=sites) for sites in (None, Path("hospitals"))
+    )
+    assert (phantoms.name, own.name) == ("simulate-fedpdc-seed0", "simulate-hospitals-fedpdc-seed0")
 
 
 def test_a_hospital_that_was_edited_meanwhile_is_not_resumed(simulated):
