@@ -1,5 +1,6 @@
 """FedPDC: Zhang and Zhang, Federated Learning for Public Dataset Correction, 2023 (arXiv 2302.12503)."""
 
+import math
 from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal
 
@@ -22,7 +23,7 @@ class FedPDC(Method):
 
     name: ClassVar[str] = "fedpdc"
     correction: Literal["penalty", "proximal", "reference", "cross-entropy", "none"] = "penalty"
-    strength: Annotated[float, Field(ge=0)] | Literal["adaptive"] = 10.0
+    strength: Annotated[float, Field(ge=0)] | Literal["adaptive", "by-size"] = 10.0
     weighting: Literal["accuracy", "sharpened", "recall", "learned"] = "accuracy"
     sharpness: float = Field(default=4.0, gt=0)  # k of `sharpened`: weights by p^k
 
@@ -34,14 +35,18 @@ class FedPDC(Method):
     def searches_weights(self) -> bool:
         return self.weighting == "learned"
 
-    def strength_in(self, round: int) -> float:
-        """lambda: a constant, or equation 9's 0.5 * t."""
-        return 0.5 * round if self.strength == "adaptive" else self.strength
+    def strength_in(self, context: Context) -> float:
+        """lambda: a constant, or equation 9's 0.5 * t, or between what data sharing gives public films and 1."""
+        if self.strength == "adaptive":
+            return 0.5 * context.round
+        if self.strength == "by-size":
+            return min(1.0, math.sqrt(context.reference_ratio))
+        return self.strength
 
     def local_loss(self, batch: Batch, context: Context) -> Tensor:
         """Equation 8: cross-entropy + lambda * (1 - p_i) * what the correction multiplies it by."""
         supervised = super().local_loss(batch, context)
-        factor = self.strength_in(context.round) * (1 - context.score)
+        factor = self.strength_in(context) * (1 - context.score)
         if self.correction == "none" or factor == 0:
             return supervised
         return supervised + factor * self._corrected(context)

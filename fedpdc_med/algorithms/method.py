@@ -33,6 +33,7 @@ class Context:
     round: int  # t, from 1
     score: float  # p_i: this site's accuracy on the reference in the round before, or `unscored`
     reference_batch: Callable[[], tuple[Tensor, Tensor]] | None  # films of the `correction` split
+    reference_ratio: float = 0.0  # how many films the `correction` split has for each one of the site
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Hashable, Iterator
+from string import ascii_lowercase
 from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
@@ -14,9 +15,10 @@ if TYPE_CHECKING:
 console = Console()
 SETTING = ["experiment", "preset", "changed"]  # what runs must have in common to stand in one table
 LEGEND = (
-    "runs: one a seed; gain: over FedAvg, seed by seed; worst: recall of the worst class, %; score: accuracy of the "
-    "global model on the reference, last rounds, %; reach: rounds to FedAvg's final accuracy/the paper's, or how many "
-    "runs got there; MB: sent in a round; time: of a round, FedAvg's = 1; +-: against the paper."
+    "runs: one a seed, with a letter for what they are less than the paper in; gain: over FedAvg, seed by seed; worst: "
+    "recall of the worst class, %; score: accuracy of the global model on the reference, last rounds, %; reach: rounds "
+    "to FedAvg's final accuracy/the paper's, or how many runs got there; MB: sent in a round; time: of a round, "
+    "FedAvg's = 1; +-: against the paper."
 )
 
 
@@ -76,10 +78,11 @@ def markdown(table: "pd.DataFrame") -> str:
 def settings_of(table: "pd.DataFrame") -> Iterator[tuple[str, str | None, dict[str, Any], list[dict[Any, Any]]]]:
     """For each experiment, preset and change in it: title, what it is less than the paper in, columns and rows."""
     for setting, rows in table.groupby(SETTING, sort=False):
-        less = sorted(set(rows["less_than_paper"]) - {""})
+        less = dict(zip(sorted(set(rows["less_than_paper"]) - {""}), ascii_lowercase, strict=False))
         title = f"{titled(setting)}: accuracy on the test images, %"
-        caption = f"Less than the paper: {'; '.join(less)}." if less else None
-        yield title, caption, columns_for(rows), rows.to_dict("records")
+        told = "; ".join(f"{letter}: {words}" for words, letter in less.items())
+        caption = f"Less than the paper: {told}." if less else None
+        yield title, caption, columns_for(rows, less), rows.to_dict("records")
 
 
 def titled(setting: tuple[Hashable, ...]) -> str:
@@ -87,12 +90,12 @@ def titled(setting: tuple[Hashable, ...]) -> str:
     return f"{experiment}{f' with {changed}' if changed else ''}, preset {preset}"
 
 
-def columns_for(rows: "pd.DataFrame") -> dict[str, Any]:
+def columns_for(rows: "pd.DataFrame", less: dict[str, str]) -> dict[str, Any]:
     """What to print of a row, by column; the columns that every row leaves empty are left out."""
     columns = {
         "method": lambda row: row["method"],
         "accuracy": lambda row: number(row["accuracy"]) + spread(row["spread"]),
-        "runs": lambda row: str(row["seeds"]),
+        "runs": lambda row: str(row["seeds"]) + less.get(row["less_than_paper"], ""),
         "gain": lambda row: signed(row["over_fedavg"]) + spread(row["over_fedavg_spread"]),
         "worst": lambda row: number(row["worst_recall"]),
         "score": lambda row: number(row["score"]),
@@ -109,7 +112,10 @@ def rounds_to_reach(row: dict[str, Any]) -> str:
     paper = "" if missing(row["paper_to_reach"]) else f"/{row['paper_to_reach']:.0f}"
     if not missing(row["to_reach_fedavg"]):
         return f"{row['to_reach_fedavg']:.1f}".removesuffix(".0") + paper
-    return f"{row['seeds_that_reached']} of {row['seeds']}" if row["seeds_that_reached"] else ""
+    if row["seeds_that_reached"]:
+        return f"{row['seeds_that_reached']} of {row['seeds']}"
+    compared = not missing(row["over_fedavg"]) and row["method"] != "solo"
+    return "never" if compared else ""
 
 
 def missing(value: float | None) -> bool:

@@ -78,9 +78,23 @@ def test_the_tables_as_markdown_have_a_row_a_method():
     rows = table([result(curve=(30.0,)), result("moon", curve=(33.0,))])
     lines = markdown(rows).splitlines()
     assert lines[2].startswith("| method | accuracy | runs | gain |")
-    assert lines[4].startswith("| moon | 33.0 | 1 | +3.0 |")
-    assert lines[5].startswith("| fedavg | 30.0 | 1 |  |")
-    assert "Less than the paper: 20 of 100 rounds." in lines
+    assert lines[4].startswith("| moon | 33.0 | 1a | +3.0 |")
+    assert lines[5].startswith("| fedavg | 30.0 | 1a |  |")
+    assert "Less than the paper: a: 20 of 100 rounds." in lines
+
+
+def test_each_row_says_in_what_it_is_less_than_the_paper():
+    rows = table([result(), result("solo", less_than_paper="20 of 30 rounds"), result("moon", less_than_paper="")])
+    text = markdown(rows)
+    assert "Less than the paper: a: 20 of 100 rounds; b: 20 of 30 rounds." in text
+    cells = ("fedavg | 30.0 | 1a", "solo | 30.0 | 1b", "moon | 30.0 | 1")
+    assert all(f"| {cell} |" in text for cell in cells)
+
+
+def test_who_never_reached_fedavg_is_told_from_who_was_not_compared():
+    rows = table([result(), result("abavg", curve=(1.0, 2.0, 29.0)), result("moon", seed=1, curve=(1.0, 2.0, 29.0))])
+    cells = {line.split(" | ")[0]: line for line in markdown(rows).splitlines() if line.startswith("| ")}
+    assert "| never |" in cells["| abavg"] and "never" not in cells["| moon"]
 
 
 def test_the_time_of_a_round_stands_beside_the_accuracy(tmp_path):
