@@ -36,12 +36,14 @@ class FedPDC(Method):
         return self.weighting == "learned"
 
     def strength_in(self, context: Context) -> float:
-        """lambda: a constant, or equation 9's 0.5 * t, or between what data sharing gives public films and 1."""
+        """lambda: a constant, or equation 9's 0.5 * t, or such that every film of a step counts alike."""
         if self.strength == "adaptive":
             return 0.5 * context.round
-        if self.strength == "by-size":
-            return min(1.0, math.sqrt(context.reference_ratio))
-        return self.strength
+        return context.reference_share if self.strength == "by-size" else self.strength
+
+    def reference_share(self, ratio: float) -> float:
+        """`by-size`: midway, in proportions, between data sharing (`ratio`) and a public film for every own one (1)."""
+        return min(1.0, math.sqrt(ratio)) if self.strength == "by-size" else 1.0
 
     def local_loss(self, batch: Batch, context: Context) -> Tensor:
         """Equation 8: cross-entropy + lambda * (1 - p_i) * what the correction multiplies it by."""

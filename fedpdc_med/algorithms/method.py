@@ -33,7 +33,7 @@ class Context:
     round: int  # t, from 1
     score: float  # p_i: this site's accuracy on the reference in the round before, or `unscored`
     reference_batch: Callable[[], tuple[Tensor, Tensor]] | None  # films of the `correction` split
-    reference_ratio: float = 0.0  # how many films the `correction` split has for each one of the site
+    reference_share: float = 1.0  # the size of its minibatch beside the site's
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,10 @@ class Method(BaseModel):
     def searches_weights(self) -> bool:
         """Whether `weights` only start a search that must see all models at once: memory grows with the sites."""
         return False
+
+    def reference_share(self, ratio: float) -> float:
+        """The size of a public minibatch beside the site's, where there are `ratio` public films for one of its own."""
+        return 1.0
 
     def local_loss(self, batch: Batch, context: Context) -> Tensor:
         return F.cross_entropy(batch.logits, batch.labels)

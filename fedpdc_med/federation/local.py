@@ -46,12 +46,13 @@ def train_locally(
     """Train for the settings' epochs and return the mean loss of the last one."""
     generator = torch.Generator().manual_seed(seed)
     torch.manual_seed(seed)  # layers that draw, such as dropout
-    reference_batch, ratio = None, 0.0
+    reference_batch, share = None, 1.0
     if reference is not None:
-        ratio = len(reference) / len(films)
+        share = method.reference_share(len(reference) / len(films))
+        size = max(2, int(settings.batch_size * share + 0.5))  # batch normalisation needs two
         reference_generator = torch.Generator().manual_seed(seed + 1)
-        reference_batch = reference_batches(reference, settings.batch_size, reference_generator)
-    context = Context(model, frozen_copy(model), previous_model, round, score, reference_batch, ratio)
+        reference_batch = reference_batches(reference, size, reference_generator)
+    context = Context(model, frozen_copy(model), previous_model, round, score, reference_batch, share)
     optimiser = torch.optim.SGD(
         model.parameters(),
         lr=settings.learning_rate,

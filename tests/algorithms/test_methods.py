@@ -26,8 +26,8 @@ class TwoOutputs(nn.Module):
         return projection, projection
 
 
-def context(model, *, global_model=None, previous=None, t=3, score=0.4, reference=None):
-    return Context(model, global_model or model, previous, t, score, reference)
+def context(model, *, global_model=None, previous=None, t=3, score=0.4, reference=None, share=1.0):
+    return Context(model, global_model or model, previous, t, score, reference, share)
 
 
 def batch_of(model, images, labels):
@@ -136,8 +136,17 @@ def test_a_site_without_a_score_is_not_corrected(correction):
 
 def test_adaptive_strength_is_half_the_round():
     fedpdc = make_method("fedpdc", strength="adaptive")
-    assert [fedpdc.strength_in(t) for t in (1, 2, 100)] == [0.5, 1.0, 50.0]
-    assert make_method("fedpdc", strength=3).strength_in(100) == 3
+    assert [fedpdc.strength_in(context(LOCAL, t=t)) for t in (1, 2, 100)] == [0.5, 1.0, 50.0]
+    assert make_method("fedpdc", strength=3).strength_in(context(LOCAL, t=100)) == 3
+
+
+def test_strength_by_size_lies_between_data_sharing_and_as_many_public_films_as_own():
+    method = make_method("fedpdc-ce", strength="by-size")
+    assert [method.reference_share(ratio) for ratio in (0.04, 0.25, 1, 9)] == [0.2, 0.5, 1, 1]
+    assert make_method("fedpdc-ce", strength=0.3).reference_share(0.04) == 1
+    reference = (IMAGES, LABELS)
+    loss = method.local_loss(batch_of(LOCAL, IMAGES, LABELS), context(LOCAL, reference=lambda: reference, share=0.2))
+    assert loss.item() == pytest.approx(CROSS_ENTROPY + 0.2 * (1 - 0.4) * CROSS_ENTROPY, rel=1e-6)
 
 
 SCORED = [Scored("a", films=300, score=0.2), Scored("b", films=100, score=0.6)]

@@ -60,6 +60,17 @@ def test_the_other_corrections_do_act(correction):
     assert not same(fedavg, corrected)
 
 
+def test_strength_by_size_takes_as_many_fewer_public_films(monkeypatch):
+    sizes = []
+    real = PUBLIC.batch
+    monkeypatch.setattr(PUBLIC, "batch", lambda chosen, generator: sizes.append(len(chosen)) or real(chosen, generator))
+    trained(make_method("fedpdc-ce", strength="by-size"))
+    assert set(sizes) == {4}  # 12 public films beside 50: sqrt(0.24) = 0.49 of a minibatch of 8
+    sizes.clear()
+    trained(make_method("fedpdc-ce", strength=1))
+    assert set(sizes) == {8}
+
+
 def test_a_stronger_proximal_correction_stays_nearer_the_global_model():
     start = build_model("cnn", 1, 16, 3, seed=0).state_dict()
 
