@@ -2,6 +2,8 @@
 
 from typing import ClassVar
 
+from pydantic import Field
+
 from fedpdc_med.algorithms.method import Method
 
 
@@ -9,8 +11,12 @@ class DataSharing(Method):
     """FedAvg, each site's films joined by the `correction` split; its weight still counts its own films only."""
 
     name: ClassVar[str] = "data-sharing"
-    joins_reference: ClassVar[bool] = True
+    copies: int = Field(default=1, ge=1)  # of the public films, which are few beside a site's own
 
     @property
     def trains_on_reference(self) -> bool:
         return True
+
+    @property
+    def joined_copies(self) -> int:
+        return self.copies

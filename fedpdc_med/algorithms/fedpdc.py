@@ -9,7 +9,7 @@ from pydantic import Field
 from torch import Tensor
 
 from fedpdc_med.algorithms.method import Batch, Context, Method, Scored, squared_distance
-from fedpdc_med.algorithms.weighting import by_score, macro_recall, sharpened
+from fedpdc_med.algorithms.weighting import by_films, by_score, macro_recall, sharpened
 
 
 class FedPDC(Method):
@@ -19,12 +19,14 @@ class FedPDC(Method):
     gradient is zero and every local step is FedAvg's. `proximal` and `reference` are two readings that do act,
     `cross-entropy` is `reference` with a loss that also acts where the site's model is sure of the wrong class.
     Weightings other than `accuracy` are not the paper's. On a balanced reference `recall` is the same as `accuracy`.
+    `by-films`, `equal` and `corrects=all-alike` do without the scores, to show what they are worth.
     """
 
     name: ClassVar[str] = "fedpdc"
     correction: Literal["penalty", "proximal", "reference", "cross-entropy", "none"] = "penalty"
     strength: Annotated[float, Field(ge=0)] | Literal["adaptive", "by-size"] = 10.0
-    weighting: Literal["accuracy", "sharpened", "recall", "learned"] = "accuracy"
+    corrects: Literal["by-score", "all-alike"] = "by-score"  # lambda times 1 - p_i, or times 1 at every site
+    weighting: Literal["accuracy", "sharpened", "recall", "learned", "by-films", "equal"] = "accuracy"
     sharpness: float = Field(default=4.0, gt=0)  # k of `sharpened`: weights by p^k
 
     @property
@@ -48,7 +50,7 @@ class FedPDC(Method):
     def local_loss(self, batch: Batch, context: Context) -> Tensor:
         """Equation 8: cross-entropy + lambda * (1 - p_i) * what the correction multiplies it by."""
         supervised = super().local_loss(batch, context)
-        factor = self.strength_in(context) * (1 - context.score)
+        factor = self.strength_in(context) * (1 if self.corrects == "all-alike" else 1 - context.score)
         if self.correction == "none" or factor == 0:
             return supervised
         return supervised + factor * self._corrected(context)
@@ -67,6 +69,10 @@ class FedPDC(Method):
 
     def weights(self, scored: Sequence[Scored]) -> list[float] | None:
         """Equation 4, of the accuracies unless `weighting` says otherwise; it is also where `learned` starts."""
+        if self.weighting == "by-films":
+            return by_films([update.films for update in scored])
+        if self.weighting == "equal":
+            return by_films([1] * len(scored))
         if self.weighting == "recall":
             return by_score([macro_recall(update.recall) for update in scored])
         accuracies = [update.score for update in scored]

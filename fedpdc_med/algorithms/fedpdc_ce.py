@@ -13,4 +13,4 @@ class FedPDCCE(FedPDC):
     name: ClassVar[str] = "fedpdc-ce"
     unscored: ClassVar[float] = 0.0  # the paper leaves a site without a score uncorrected; here it is corrected in full
     correction: Literal["cross-entropy"] = "cross-entropy"
-    strength: Annotated[float, Field(ge=0)] | Literal["adaptive", "by-size"] = 1.0
+    strength: Annotated[float, Field(ge=0)] | Literal["adaptive", "by-size"] = "by-size"

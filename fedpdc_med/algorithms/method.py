@@ -62,7 +62,6 @@ class Method(BaseModel):
     name: ClassVar[str]
     keeps_local_model: ClassVar[bool] = False  # the site finds its own last model again in its next round
     shares: ClassVar[bool] = True  # False: no averaging, every site goes on from its own model
-    joins_reference: ClassVar[bool] = False  # a site's batches run over its films and the `correction` split together
     unscored: ClassVar[float] = 1.0  # p_i of a site that took no part in the round before; 1: it is not corrected
     arrangement: ClassVar[Arrangement] = "sites"  # who trains: the sites, or one place with their or the public films
 
@@ -70,6 +69,11 @@ class Method(BaseModel):
     def trains_on_reference(self) -> bool:
         """Whether sites receive the `correction` split."""
         return False
+
+    @property
+    def joined_copies(self) -> int:
+        """How many copies of the `correction` split a site's own films are joined by, in the same batches."""
+        return 0
 
     @property
     def finetuning(self) -> Finetuning | None:

@@ -39,8 +39,8 @@ class Workbench:
         pool, indices, reference = self._here(federation.pools[site.pool]), site.indices, None
         if federation.method.trains_on_reference and federation.correction is not None:
             correction = self._here(federation.correction)
-            if federation.method.joins_reference:
-                pool, indices = joined(selected(pool, indices), correction), None
+            if copies := federation.method.joined_copies:
+                pool, indices = joined(selected(pool, indices), *[correction] * copies), None
             else:
                 reference = TrainingFilms(correction, None, site.preparation)
         films = TrainingFilms(pool, indices, site.preparation)

@@ -157,6 +157,14 @@ def test_fedavg_weighs_by_films_and_fedpdc_by_score():
     assert make_method("fedpdc").weights(SCORED) == pytest.approx([0.25, 0.75])
 
 
+def test_fedpdc_can_do_without_the_scores_to_show_what_they_are_worth():
+    assert make_method("fedpdc", weighting="by-films").weights(SCORED) == [0.75, 0.25]
+    assert make_method("fedpdc", weighting="equal").weights(SCORED) == [0.5, 0.5]
+    alike = make_method("fedpdc", corrects="all-alike", correction="proximal", strength=2)
+    loss = alike.local_loss(batch_of(LOCAL, IMAGES, LABELS), context(LOCAL, global_model=GLOBAL, score=0.9))
+    assert loss.item() == pytest.approx(CROSS_ENTROPY + 2 / 2 * 4.25, rel=1e-6)
+
+
 def test_fedpdc_has_no_weights_when_every_score_is_zero():
     assert make_method("fedpdc").weights([Scored("a", 3, 0.0), Scored("b", 1, 0.0)]) is None
 
