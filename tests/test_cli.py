@@ -151,6 +151,8 @@ def test_the_models_load_without_pickle(tmp_path):
         (["run", "digits", "--method", "sgd"], "there is no method 'sgd'; choose one of"),
         (["run", "digits", "--preset", "huge"], "has no preset 'huge'; it has: paper, quick"),
         (["run", "digits", "--set", "colour=red"], "--set colour: neither method"),
+        (["run", "digits", "--set", "seed=3"], "it has an option of its own, --seed 3"),
+        (["run", "digits", "--set", "name=mine"], "--set name: neither method"),
         (["run", "digits", "--set", "tau"], "write it as KEY=VALUE"),
         (["run", "digits", "--set", "tau=0"], "key 'tau' = '0'"),
         (["run", "digits", "--set", "tau=1.2"], "key 'tau' = '1.2'"),

@@ -11,7 +11,7 @@ import pandas as pd
 from fedpdc_med.algorithms import Method, make_method
 from fedpdc_med.errors import UserError
 from fedpdc_med.experiments.datasets import ImageSet, load
-from fedpdc_med.experiments.experiment import Experiment, validated
+from fedpdc_med.experiments.experiment import Experiment, recorded
 from fedpdc_med.experiments.partition import class_counts, halve, hold_out, partition
 from fedpdc_med.experiments.picture import label_distribution
 from fedpdc_med.federation.films import Films
@@ -137,7 +137,7 @@ def config_of(experiment: Experiment, method: Method, images: ImageSet, data: Pa
 
 
 def experiment_of(config: dict[str, Any]) -> Experiment:
-    return validated(config["experiment"], "config.toml")
+    return recorded(config["experiment"], config["method"]["name"])
 
 
 def method_of(config: dict[str, Any]) -> Method:

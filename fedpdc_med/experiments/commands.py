@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from fedpdc_med.experiments.experiment import Experiment
 
 app = typer.Typer(no_args_is_help=True, help="The paper's benchmarks: FedPDC against FedAvg, FedProx, MOON and SOLO.")
-console = Console()
+console, error_console = Console(), Console(stderr=True)
 
 Data = Annotated[
     Path | None,
@@ -265,18 +265,17 @@ def finished(runs: list[Path] | None) -> tuple[list[Path], list[dict[str, Any]]]
     from fedpdc_med.experiments import results
 
     folders = runs or [home() / "runs"]
-    found = results.collect(folder for folder in folders if runs or folder.is_dir())
+    found = results.collect((folder for folder in folders if runs or folder.is_dir()), tell=error_console.print)
     if not found:
-        raise UserError(
-            f"there is no finished benchmark run in {home() / 'runs'}; make one with: fedpdc benchmark run digits"
-        )
+        where = ", ".join(map(str, folders))
+        raise UserError(f"there is no finished benchmark run in {where}; make one with: fedpdc benchmark run digits")
     return folders, found
 
 
 def parse_settings(pairs: list[str], method: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """KEY=VALUE pairs as (the method's settings, the experiment's)."""
     from fedpdc_med.algorithms import method_class
-    from fedpdc_med.experiments.experiment import Experiment
+    from fedpdc_med.experiments.experiment import NOT_SETTINGS, Experiment
 
     of_method: dict[str, Any] = {}
     of_experiment: dict[str, Any] = {}
@@ -285,8 +284,10 @@ def parse_settings(pairs: list[str], method: str) -> tuple[dict[str, Any], dict[
         key, separator, value = pair.partition("=")
         if not separator or not key or not value:
             raise UserError(f"--set {pair!r}: write it as KEY=VALUE, for instance --set mu=0.1")
-        if key not in fields and key not in Experiment.model_fields:
-            known = ", ".join([*fields, *sorted(Experiment.model_fields)])
+        if key in ("seed", "preset"):
+            raise UserError(f"--set {pair}: it has an option of its own, --{key} {value}")
+        if key not in fields and (key in NOT_SETTINGS or key not in Experiment.model_fields):
+            known = ", ".join([*fields, *sorted(set(Experiment.model_fields) - set(NOT_SETTINGS))])
             raise UserError(f"--set {key}: neither method {method!r} nor the experiment has it; known: {known}")
         (of_method if key in fields else of_experiment)[key] = value
     return of_method, of_experiment
@@ -299,7 +300,7 @@ def check_same(folder: Path, experiment: "Experiment", method: "Method") -> None
     config = benchmark.Run.open(folder).config
     wanted = {**experiment.model_dump(exclude_none=True), **method.model_dump(), "method": method.name}
     there = {**config["experiment"], **benchmark.method_of(config).model_dump(), "method": config["method"]["name"]}
-    for key in wanted:
+    for key in sorted(set(wanted) - {"changed"}):
         if there.get(key) != wanted[key]:
             raise UserError(
                 f"{folder} holds a run with {key} = {there.get(key)!r}, not {wanted[key]!r}; "

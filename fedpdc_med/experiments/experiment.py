@@ -13,6 +13,7 @@ from fedpdc_med.federation.messages import LocalSettings
 
 CATALOGUE = files("fedpdc_med.experiments") / "catalogue"
 PRESETS = ("quick", "paper")
+NOT_SETTINGS = ("name", "title", "preset", "seed", "changed")  # what `--set` does not reach
 
 # How the reference code of the paper's setting prepares each data set's images.
 PREPARATIONS = {
@@ -50,6 +51,7 @@ class Experiment(BaseModel):
     weight_decay: float = Field(default=1e-5, ge=0)
     images: int | None = Field(default=None, ge=1)  # train on so many of the images only; not the paper's setting
     seed: int = 0
+    changed: tuple[str, ...] = ()  # the keys that are neither the experiment's own nor its preset's
 
     @property
     def local(self) -> LocalSettings:
@@ -107,8 +109,24 @@ def make_experiment(name: str, preset: str, method: str, **overrides: Any) -> Ex
         raise UserError(f"experiment {table['name']!r} has no preset {preset!r}; it has: {known}")
     chosen = dict(presets[preset])
     of_methods = {key: chosen.pop(key) for key, value in list(chosen.items()) if isinstance(value, dict)}
-    settings = {**table, **chosen, **of_methods.get(method, {}), **overrides, "preset": preset}
-    return validated(settings, f"experiment {table['name']!r}")
+    settings = {**table, **chosen, **of_methods.get(method, {}), "preset": preset}
+    where = f"experiment {table['name']!r}"
+    plain, made = (validated({**settings, **more}, where) for more in ({}, overrides))
+    return made.model_copy(update={"changed": differing(made, plain)})
+
+
+def recorded(settings: dict[str, Any], method: str) -> Experiment:
+    """The experiment of a run's config.toml."""
+    experiment = validated(settings, "config.toml")
+    if "changed" in settings or experiment.name not in names():
+        return experiment
+    plain = make_experiment(experiment.name, experiment.preset, method)  # runs of earlier versions
+    return experiment.model_copy(update={"changed": differing(experiment, plain)})
+
+
+def differing(one: Experiment, other: Experiment) -> tuple[str, ...]:
+    keys = [key for key in Experiment.model_fields if key not in ("seed", "changed")]
+    return tuple(key for key in keys if getattr(one, key) != getattr(other, key))
 
 
 def validated(settings: dict[str, Any], where: str) -> Experiment:

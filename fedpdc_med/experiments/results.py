@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +10,26 @@ import pandas as pd
 
 from fedpdc_med.algorithms import Method, make_method, method_class
 from fedpdc_med.errors import UserError
-from fedpdc_med.experiments.experiment import Experiment, make_experiment, names, published, published_rounds
+from fedpdc_med.experiments.experiment import (
+    Experiment,
+    make_experiment,
+    names,
+    published,
+    published_rounds,
+    recorded,
+)
 from fedpdc_med.experiments.show import SETTING
 from fedpdc_med.runs import Run
 
+OF_SITE = ("status", "films", "score", "weight")  # kept of each site's last round
+SMALLER = {"rounds", "epochs", "images", "public_per_class"}
 LAST = 5  # rounds over which a score is averaged: one round's swings by several points
 KEPT = ("experiment", "method", "preset", "seed", "rounds", "accuracy", "accuracy_by_round", "worst_recall_by_round")
 
 
-def collect(paths: Iterable[Path]) -> list[dict[str, Any]]:
+def collect(paths: Iterable[Path], tell: Callable[[str], None] = print) -> list[dict[str, Any]]:
     """The results behind run directories, kept JSON files, and folders of either; each run once."""
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[tuple[str, str], dict[str, Any]] = {}
     for path in paths:
         if path.is_file():
             results = [read_kept(path)]
@@ -31,8 +40,26 @@ def collect(paths: Iterable[Path]) -> list[dict[str, Any]]:
         else:
             raise UserError(f"{path}: there is no run directory, kept result or folder of them")
         for result in results:
-            found.setdefault(result["command"], result)
+            first = found.setdefault((result["command"], fingerprint(result)), result)
+            if first["accuracy_by_round"] != result["accuracy_by_round"]:
+                seen = f"{first['accuracy']:.2f} and {result['accuracy']:.2f} %"
+                tell(f"{result['name']} is there twice, with different numbers ({seen}); the first is shown.")
     return list(found.values())
+
+
+def fingerprint(result: dict[str, Any]) -> str:
+    return result.get("data", {}).get("fingerprint", "")
+
+
+def framed(results: Sequence[dict[str, Any]]) -> pd.DataFrame:
+    """A row a run; `changed` as words, in which other images than most runs of the experiment had are a change too."""
+    frame = pd.DataFrame(results)
+    frame["images"] = [fingerprint(one) for one in results]
+    usual = frame.groupby("experiment")["images"].agg(lambda images: images.mode()[0])
+    other = frame["images"] != frame["experiment"].map(usual)
+    changes = [{**one, "images of": images[:8]} for one, images in zip(frame["changed"], frame["images"], strict=True)]
+    frame["changed"] = frame["changed"].where(~other, pd.Series(changes)).map(as_text)
+    return frame
 
 
 def runs_at(folder: Path) -> list[Run]:
@@ -72,16 +99,19 @@ def keep(results: Sequence[dict[str, Any]], folder: Path) -> None:
 def result_of(run: Run) -> dict[str, Any]:
     """One finished run in numbers; accuracies and recalls in per cent, of the test images, which chose nothing."""
     config, rounds = run.config, run.rounds()
-    if config.get("kind") != "benchmark" or not run.finished:
-        raise UserError(f"{run.folder} is not a finished benchmark run")
+    if config.get("kind") != "benchmark":
+        raise UserError(f"{run.folder} is not a benchmark run")
+    if not run.finished:
+        raise UserError(f"{run.folder} is not finished; continue it with: fedpdc resume {run.folder}")
     settings = {key: value for key, value in config["method"].items() if key != "name"}
-    experiment, method = Experiment(**config["experiment"]), make_method(config["method"]["name"], **settings)
+    name = config["method"]["name"]
+    experiment, method = recorded(config["experiment"], name), make_method(name, **settings)
     accuracy = [round(100 * record["accuracy"], 3) for record in rounds]
     worst = [round(100 * worst_of(record), 3) for record in rounds]
     scores = [record["score"] for record in rounds if record.get("score") is not None]
-    changed = changed_settings(experiment, method.name)
+    changed = changed_settings(experiment)
     shared = changed.pop("public_split", "halves") == "shared"  # a way to use the public images, not another task
-    if shared and method.uses_correction:
+    if (shared and method.uses_correction) or method.arrangement == "reference":
         scores = []  # of images that were trained on
     return {
         "name": run_name(experiment, method),
@@ -96,6 +126,7 @@ def result_of(run: Run) -> dict[str, Any]:
         "score": round(100 * sum(scores[-LAST:]) / len(scores[-LAST:]), 3) if scores else None,
         "accuracy_by_round": accuracy,
         "worst_recall_by_round": worst,
+        "sites": {site: {key: record.get(key) for key in OF_SITE} for site, record in rounds[-1]["sites"].items()},
         "seconds_per_round": round(sum(record["seconds"] for record in rounds) / len(rounds), 3),
         "bytes_per_round": round(sum(record.get("bytes", 0) for record in rounds) / len(rounds)),
         "less_than_paper": less_than_paper(experiment, method.name),
@@ -126,18 +157,15 @@ def kind(method: str) -> str:
     return " ".join(word for word in method.split() if "=" not in word)
 
 
-def changed_settings(experiment: Experiment, method: str) -> dict[str, Any]:
+def changed_settings(experiment: Experiment) -> dict[str, Any]:
     """The settings of the experiment that are neither its own nor its preset's."""
-    if experiment.name not in names():
-        return {}
-    plain = make_experiment(experiment.name, experiment.preset, method, seed=experiment.seed)
-    return {key: value for key, value in experiment.model_dump().items() if value != getattr(plain, key)}
+    return {key: getattr(experiment, key) for key in experiment.changed}
 
 
 def run_name(experiment: Experiment, method: Method) -> str:
     """A folder name that tells runs apart: the settings that differ from their defaults are in it."""
     parts = [experiment.name, *described({"name": method.name, **method.model_dump()}).split()]
-    parts += [f"{key}={value}" for key, value in changed_settings(experiment, method.name).items()]
+    parts += [f"{key}={value}" for key, value in changed_settings(experiment).items()]
     return "-".join([*parts, experiment.preset, f"seed{experiment.seed}"])
 
 
@@ -145,8 +173,9 @@ def command_of(experiment: Experiment, method: Method) -> str:
     """What to type for the same run."""
     fields = type(method).model_fields
     of_method = {key: value for key, value in method.model_dump().items() if value != fields[key].default}
-    changed = {**of_method, **changed_settings(experiment, method.name)}
-    words = ["fedpdc benchmark run", experiment.name, "--method", method.name, "--preset", experiment.preset]
+    changed = {**of_method, **changed_settings(experiment)}
+    file = experiment.name if experiment.name in names() else f"{experiment.name}.toml"  # of the user's own
+    words = ["fedpdc benchmark run", file, "--method", method.name, "--preset", experiment.preset]
     words += ["--seed", str(experiment.seed)]
     return " ".join([*words, *(f"--set {key}={value}" for key, value in changed.items())])
 
@@ -175,7 +204,7 @@ def chosen(results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Of each kind of method the runs with the numbers that scored best on the reference; no test image has a say."""
     scores = by_score(results)
     best = set(scores.loc[scores["best"], [*SETTING, "method"]].itertuples(index=False, name=None))
-    at = [(one["experiment"], one["preset"], as_text(one["changed"]), one["method"]) for one in results]
+    at = framed(results)[[*SETTING, "method"]].itertuples(index=False, name=None)
     return [result for result, where in zip(results, at, strict=True) if where in best]
 
 
@@ -184,8 +213,7 @@ def by_score(results: Sequence[dict[str, Any]]) -> pd.DataFrame:
 
     The numbers of one kind are compared in the seeds that all of them ran with, where there are any.
     """
-    frame = pd.DataFrame(results)
-    frame["changed"] = [as_text(one) for one in frame["changed"]]
+    frame = framed(results)
     frame["kind"] = [kind(method) for method in frame["method"]]
     rows = []
     for values, group in frame.groupby([*SETTING, "kind"], sort=False):
@@ -202,8 +230,7 @@ def by_score(results: Sequence[dict[str, Any]]) -> pd.DataFrame:
 def table(results: Sequence[dict[str, Any]], cost: dict[str, float] | None = None) -> pd.DataFrame:
     """One row an experiment, preset and method: mean and spread over seeds, the paper's numbers and the difference."""
     cost = cost or {}
-    frame = pd.DataFrame(results)
-    frame["changed"] = [as_text(one) for one in frame["changed"]]
+    frame = framed(results)
     frame["fedavg"] = _fedavg_of_the_same_seed(frame)
     frame["to_reach"] = [_rounds_to_reach_fedavg(row) for _, row in frame.iterrows()]
     rows = []
@@ -211,7 +238,8 @@ def table(results: Sequence[dict[str, Any]], cost: dict[str, float] | None = Non
     for values, group in frame.groupby(keys, sort=False):
         row = dict(zip(keys, map(str, values), strict=True))
         name = row["method"].split()[0]
-        literal = kind(row["method"]) == name  # a variant of ours has no number in the paper
+        # A variant of ours has no number in the paper, and neither has another task than the paper's.
+        literal = kind(row["method"]) == name and same_task(row["changed"])
         paper = published(row["experiment"]).get(name) if literal else None
         mean, reached = group["accuracy"].mean(), group["to_reach"]
         gains = (group["accuracy"] - group["fedavg"]).dropna()  # seed by seed: a seed's partition sways every method
@@ -230,7 +258,7 @@ def table(results: Sequence[dict[str, Any]], cost: dict[str, float] | None = Non
                 "seeds_that_reached": int(reached.notna().sum()),
                 "bytes_per_round": group["bytes_per_round"].mean(),
                 "seconds_per_round": group["seconds_per_round"].mean(),
-                "time": cost.get(row["method"], cost.get(kind(row["method"]))),
+                "time": time_of(row["method"], cost),
                 "paper": paper,
                 "difference": mean - paper if paper is not None else None,
                 "paper_to_reach": published_rounds(row["experiment"]).get(name) if literal else None,
@@ -238,6 +266,16 @@ def table(results: Sequence[dict[str, Any]], cost: dict[str, float] | None = Non
         )
     order = [*SETTING, "accuracy"]
     return pd.DataFrame(rows).sort_values(order, ascending=[True, True, True, False], ignore_index=True)
+
+
+def time_of(method: str, cost: dict[str, float]) -> float | None:
+    """The measured time of the method, or of its kind where no number changes how much it does."""
+    return cost.get(method, None if "epochs=" in method or "copies=" in method else cost.get(kind(method)))
+
+
+def same_task(changed: str) -> bool:
+    """Whether what was changed, as words, leaves the paper's task: less of it, or other public images."""
+    return {change.partition("=")[0] for change in changed.split(", ") if change} <= SMALLER
 
 
 def as_text(changed: dict[str, Any]) -> str:

@@ -8,7 +8,7 @@ from fedpdc_med.algorithms import make_method
 from fedpdc_med.errors import UserError
 from fedpdc_med.experiments import show
 from fedpdc_med.experiments.benchmark import start
-from fedpdc_med.experiments.experiment import make_experiment
+from fedpdc_med.experiments.experiment import CATALOGUE, make_experiment
 from fedpdc_med.experiments.figures import draw
 from fedpdc_med.experiments.results import (
     by_score,
@@ -23,6 +23,7 @@ from fedpdc_med.experiments.results import (
     table,
 )
 from fedpdc_med.experiments.show import markdown
+from fedpdc_med.runs import Run
 
 
 def result(method="fedavg", seed=0, curve=(10.0, 20.0, 30.0), **more):
@@ -188,6 +189,57 @@ def test_kept_results_are_read_back_and_count_once(tmp_path):
     kept = [result(), result("moon")]
     keep(kept, tmp_path)
     assert sorted(collect([tmp_path, tmp_path / "moon-0.json"]), key=str) == sorted(kept, key=str)
+
+
+def test_a_rerun_with_other_numbers_is_told(tmp_path):
+    keep([result()], tmp_path / "kept")
+    keep([result(curve=(10.0, 20.0, 31.0))], tmp_path / "mine")
+    told = []
+    assert [one["accuracy"] for one in collect([tmp_path / "kept", tmp_path / "mine"], told.append)] == [30.0]
+    assert told == ["fedavg-0 is there twice, with different numbers (30.00 and 31.00 %); the first is shown."]
+    assert collect([tmp_path / "kept", tmp_path / "kept"], told.append) and len(told) == 1
+
+
+def test_runs_on_other_images_stand_in_a_table_of_their_own_without_the_papers_numbers(tmp_path):
+    usual, other = ({"name": "cifar10", "fingerprint": mark} for mark in ("abcdefgh1234", "12345678abcd"))
+    runs = [result(seed=seed, data=usual) for seed in (0, 1)] + [result(data=other, curve=(90.0,))]
+    keep(runs[:2], tmp_path / "kept")
+    keep(runs[2:], tmp_path / "mine")
+    rows = table(collect([tmp_path / "kept", tmp_path / "mine"]))
+    assert list(zip(rows["changed"], rows["accuracy"], rows["seeds"], strict=True)) == [
+        ("", 30.0, 2),
+        ("images of=12345678", 90.0, 1),
+    ]
+    assert rows["paper"].notna().tolist() == [True, False]
+
+
+@pytest.mark.parametrize(("changed", "same"), [({"rounds": 2}, True), ({"beta": 100.0}, False), ({"sites": 2}, False)])
+def test_another_task_has_no_number_in_the_paper(changed, same):
+    row = table([result(changed=changed)]).iloc[0]
+    assert row[["paper", "paper_to_reach"]].notna().tolist() == [same, same]
+
+
+def test_the_time_of_other_epochs_is_not_guessed():
+    cost = {"server-finetune": 1.01, "moon": 1.7}
+    rows = table([result(), result("server-finetune server_epochs=3"), result("moon mu=1")], cost)
+    assert row_of(rows, "moon mu=1")["time"] == 1.7
+    assert row_of(rows, "server-finetune server_epochs=3")[["time"]].isna().all()
+
+
+def test_changes_of_ones_own_experiment_file_tell_its_runs_apart(tmp_path):
+    own = tmp_path / "mine.toml"
+    own.write_text((CATALOGUE / "digits.toml").read_text())
+    plain, changed = (make_experiment(str(own), "quick", "fedavg", **more) for more in ({}, {"beta": 0.9, "rounds": 2}))
+    fedavg = make_method("fedavg")
+    assert run_name(plain, fedavg) == "mine-fedavg-quick-seed0"
+    assert run_name(changed, fedavg) == "mine-fedavg-beta=0.9-rounds=2-quick-seed0"
+    assert command_of(changed, fedavg).startswith("fedpdc benchmark run mine.toml --method fedavg --preset quick")
+
+
+def test_an_unfinished_run_says_how_to_go_on(tmp_path):
+    run = Run.create(tmp_path / "run", {"kind": "benchmark"})
+    with pytest.raises(UserError, match="is not finished; continue it with: fedpdc resume"):
+        result_of(run)
 
 
 @pytest.mark.parametrize("text", ["{", "[]", json.dumps({"experiment": "digits"})])

@@ -106,11 +106,13 @@ def test_who_is_no_site_trains_as_most_sites_do(tiny_federation):
     assert arranged(federation).sites["pooled"].settings == federation.sites["site-1"].settings
 
 
-@pytest.mark.parametrize("indices", [None, np.array([3, 1, 4, 15, 9, 2, 6])])
+@pytest.mark.parametrize(("indices", "copies"), [(None, 1), (np.array([3, 1, 4, 15, 9, 2, 6]), 1), (None, 3)])
 def test_data_sharing_steps_run_over_a_sites_films_and_the_correction_split_together(
-    tiny_federation, tmp_path, indices
+    tiny_federation, tmp_path, indices, copies
 ):
-    federation = tiny_federation("data-sharing", sites=1)
+    federation = dataclasses.replace(
+        tiny_federation("data-sharing", sites=1), method=make_method("data-sharing", copies=copies)
+    )
     site = federation.sites["site-0"]
     if indices is not None:
         site = dataclasses.replace(site, indices=indices, count=len(indices))
@@ -118,7 +120,8 @@ def test_data_sharing_steps_run_over_a_sites_films_and_the_correction_split_toge
     state, record = after_one_round(federation, tmp_path / "run")
     own, public = federation.pools[0], federation.correction
     mine = slice(None) if indices is None else indices
-    images, labels = torch.cat([own.images[mine], public.images]), torch.cat([own.labels[mine], public.labels])
+    images = torch.cat([own.images[mine], *[public.images] * copies])
+    labels = torch.cat([own.labels[mine], *[public.labels] * copies])
     union = Films.of(images.numpy(), labels.numpy())
     assert same(state, trained(federation, union, site.settings, seed_for(0, "train", 1, "site-0")))
     assert record["sites"]["site-0"]["films"] == site.count  # the weight counts its own films
