@@ -5,7 +5,6 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import click
 import typer
 from rich.console import Console
 
@@ -20,6 +19,8 @@ from fedpdc_med.review import commands as reviewing
 from fedpdc_med.simulation import commands as simulation
 from fedpdc_med.simulation.show import print_result
 
+# Click's, or that of the click which newer versions of Typer carry inside.
+UsageMistake: type[Exception] = next(one for one in typer.BadParameter.__mro__ if one.__name__ == "ClickException")
 AGAIN = "check the disc and its permissions, then give the same command again"
 app = typer.Typer(
     no_args_is_help=True,
@@ -96,11 +97,11 @@ def main() -> None:
         where = f": {error.filename}" if error.filename else ""
         error_console.print(f"[bold red]failed:[/] {escaped(error.strerror)}{escaped(where)}; {AGAIN}")
         sys.exit(1)
-    except (click.exceptions.Abort, KeyboardInterrupt):
+    except (typer.Abort, KeyboardInterrupt):
         code = INTERRUPTED
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
+    except UsageMistake as error:
+        error.show()  # type: ignore[attr-defined]
+        sys.exit(2)
     if code == INTERRUPTED:
         error_console.print(STOPPED)
         sys.stderr.flush()

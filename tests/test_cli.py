@@ -33,6 +33,24 @@ def run_digits(folder, name, *more):
     return Run.open(folder / name)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], "Usage: fedpdc"),
+        (["simulat"], "Did you mean"),
+        (["simulate", "--bogus"], "No such option: --bogus"),
+        (["simulate", "--rounds", "x"], "--rounds"),
+        (["ingest", "films"], "Missing option '--site'"),
+        (["reference"], "Usage: fedpdc reference"),
+    ],
+)
+def test_a_slip_in_the_command_is_told_in_words(tmp_path, arguments, says):
+    done = fedpdc(tmp_path, *arguments)
+    shown = done.stdout + done.stderr
+    assert done.returncode == 2
+    assert says in shown and "Traceback" not in shown
+
+
 def test_a_benchmark_leaves_the_whole_run_directory(tmp_path):
     run = run_digits(tmp_path, "run", "--method", "fedpdc")
     names = {file.name for file in run.folder.iterdir()}
