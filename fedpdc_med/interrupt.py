@@ -7,10 +7,14 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from types import FrameType
 
 INTERRUPTED = 130  # what shells expect after Ctrl-C
-STOPPED = "stopped; what is finished is kept. Continue a run with: fedpdc resume RUN"
+STOPPED = (
+    "stopped; what is finished is kept. To go on, give the same command again; if it makes runs, with --resume, "
+    "or continue one run with: fedpdc resume RUN"
+)
 
 
 @contextmanager
@@ -29,6 +33,17 @@ def ends_at_once() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def interrupts_blocked() -> Iterator[None]:
+    """A process that starts inside inherits the block: Ctrl-C reaches the whole group, its parent answers it."""
+    resource_tracker.ensure_running()  # multiprocessing starts it with the first process, and then lifts the block
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _end(number: int, frame: FrameType | None) -> None:

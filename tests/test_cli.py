@@ -36,12 +36,12 @@ def run_digits(folder, name, *more):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ([], "Usage: fedpdc"),
+        ([], "Usage:"),
         (["simulat"], "Did you mean"),
         (["simulate", "--bogus"], "No such option: --bogus"),
         (["simulate", "--rounds", "x"], "--rounds"),
         (["ingest", "films"], "Missing option '--site'"),
-        (["reference"], "Usage: fedpdc reference"),
+        (["reference"], "Make or verify"),
     ],
 )
 def test_a_slip_in_the_command_is_told_in_words(tmp_path, arguments, says):
@@ -49,6 +49,27 @@ def test_a_slip_in_the_command_is_told_in_words(tmp_path, arguments, says):
     shown = done.stdout + done.stderr
     assert done.returncode == 2
     assert says in shown and "Traceback" not in shown
+
+
+@pytest.mark.parametrize("seconds", [1.5, 3.0])
+def test_ctrl_c_while_ingest_starts_is_told_in_words(tmp_path, seconds):
+    (tmp_path / "films").mkdir()
+    (tmp_path / "films" / "a.dcm").write_bytes(b"no film")
+    command = [*COMMAND, "ingest", "films", "--site", "harbor", "--label", "normal"]
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=tmp_path,
+        env=environment(tmp_path),
+        start_new_session=True,
+    )
+    time.sleep(seconds)  # while it imports, or its workers do
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to every process of the group
+    said, _ = process.communicate(timeout=60)
+    assert "Traceback" not in said
+    assert process.returncode in (1, 130)
 
 
 def test_a_benchmark_leaves_the_whole_run_directory(tmp_path):

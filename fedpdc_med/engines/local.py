@@ -3,7 +3,6 @@
 import multiprocessing
 import multiprocessing.process
 import os
-import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
@@ -19,6 +18,7 @@ from fedpdc_med.engines.workbench import Workbench
 from fedpdc_med.federation.engine import Engine, answer_file
 from fedpdc_med.federation.messages import Assignment, Failure, Update
 from fedpdc_med.federation.setup import Federation
+from fedpdc_med.interrupt import interrupts_blocked
 
 CHUNK = 2500  # films a prediction task takes; fixed, so that the number of workers cannot change a bit
 _bench: Workbench | None = None
@@ -87,15 +87,12 @@ class ProcessEngine:
         return ProcessPoolExecutor(self.workers, context, initializer=_open_bench, initargs=(self.federation,))
 
     def _submit(self, work: Callable[..., Any], *arguments: object) -> "Future[Any]":
-        # Submitting may start a worker, which inherits the blocked signal: Ctrl-C is the coordinator's to answer.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
-            return self.pool.submit(work, *arguments)
-        except BrokenProcessPool:
-            self.pool = self._new_pool()
-            return self.pool.submit(work, *arguments)
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        with interrupts_blocked():  # submitting may start a worker
+            try:
+                return self.pool.submit(work, *arguments)
+            except BrokenProcessPool:
+                self.pool = self._new_pool()
+                return self.pool.submit(work, *arguments)
 
     def train(self, assignments: Sequence[Assignment], answers: Path) -> Iterator[Update | Failure]:
         def work(assignment: Assignment) -> int:

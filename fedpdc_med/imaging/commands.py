@@ -101,13 +101,17 @@ def ingest(
         seconds=seconds,
         seed=seed,
     )
-    _print_summary(result, site)
+    _print_summary(result, site, told_patients=known is not None and known.names_patients)
     records = records_of(source, collection, known, labels)
     names = {place: record.name for place, record in records.items()}
     if not known:
         _print_collection(Counter((record.source, record.published) for record in records.values()))
     if known and (unused := known.unused(names.values())):
-        console.print(f"[yellow]{unused} of {len(known.rows)} rows of the label table name no file below SOURCE[/]")
+        rows = f"{len(unused)} of {len(known.rows)} rows"
+        console.print(f"[yellow]{rows} of the label table name no file below SOURCE[/]")
+        if unnamed := next((name for name in names.values() if not known.names(name)), ""):
+            example = f"A row says {unused[0]!r}, a file without a row is {unnamed!r}"
+            console.print(example, markup=False, highlight=False)
     if list_refused:
         _print_refused(result, names)
     elif result.films < len(result.report):
@@ -162,7 +166,7 @@ def _list(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
-def _warnings(manifest: "pd.DataFrame") -> list[str]:
+def _warnings(manifest: "pd.DataFrame", told_patients: bool) -> list[str]:
     """What makes the split into training and test patients worth little."""
     films = manifest["patient"].value_counts()
     found = []
@@ -172,7 +176,8 @@ def _warnings(manifest: "pd.DataFrame") -> list[str]:
         )
     if not (manifest["split"] == "test").any():
         found.append("No film is left to test with: there are too few patients.")
-    if manifest["source"].isin(["folder-per-class", "pictures"]).all() and films.iloc[0] == 1 and len(manifest) > 1:
+    pictures = manifest["source"].isin(["folder-per-class", "pictures"]).all()
+    if pictures and films.iloc[0] == 1 and len(manifest) > 1 and not told_patients:
         found.append(
             "Every picture counts as a patient of its own, so two films of one patient may end up in training and in "
             "test. Put a patient's films into a folder below the class's, or add a column patient to the label table."
@@ -180,7 +185,7 @@ def _warnings(manifest: "pd.DataFrame") -> list[str]:
     return found
 
 
-def _print_summary(result: "IngestResult", site: str) -> None:
+def _print_summary(result: "IngestResult", site: str, told_patients: bool) -> None:
     from fedpdc_med.imaging.store import read_store
 
     table = Table(title=f"{site}: {len(result.report)} files", title_justify="left")
@@ -195,7 +200,7 @@ def _print_summary(result: "IngestResult", site: str) -> None:
         classes = ", ".join(f"{count} {label}" for label, count in Counter(counts["classes"]).items() if count)
         splits = ", ".join(f"{count} {split}" for split, count in counts["splits"].items())
         console.print(f"{counts['films']} films of {counts['patients']} patients: {classes}; {splits}")
-        for warning in _warnings(read_store(result.store).manifest):
+        for warning in _warnings(read_store(result.store).manifest, told_patients):
             console.print(f"[yellow]{warning}[/]")
         console.print(f"Film store, with ingest_report.csv: {result.store}", highlight=False, soft_wrap=True)
     if silent := sum(v == Verdict.ACCEPTED and detail == MAY_HOLD_TEXT for _, v, _, detail in result.report):

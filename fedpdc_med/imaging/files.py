@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+CLUTTER = (".ds_store", "thumbs.db", "desktop.ini")  # what file managers leave behind
+
 
 def files_below(source: Path) -> list[tuple[str, Path]]:
     """Every file by its path below `source`, sorted."""
@@ -19,5 +21,10 @@ def files_below(source: Path) -> list[tuple[str, Path]]:
             below.clear()
             continue
         seen.add(real)
-        found += [path for name in names if (path := Path(folder, name)).is_file() or path.is_symlink()]
+        found += [Path(folder, name) for name in names if not is_clutter(name)]
+    found = [path for path in found if path.is_file() or path.is_symlink()]
     return sorted((path.relative_to(source).as_posix(), path) for path in found + unreadable)
+
+
+def is_clutter(name: str) -> bool:
+    return name.lower() in CLUTTER or name.startswith("._")

@@ -2,6 +2,7 @@
 
 import runpy
 import sysconfig
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -102,5 +103,9 @@ def first_mistake(error: ValidationError) -> str:
     mistakes = error.errors()
     mistake = max(mistakes, key=lambda one: len(one["loc"])) if mistakes[0]["loc"][:1] == ("films",) else mistakes[0]
     field = ".".join(str(part) for part in mistake["loc"] if part not in ("Phantoms", "str")) or error.title
+    if mistake["type"] == "extra_forbidden":
+        known = [*HospitalSite.model_fields, *Phantoms.model_fields]
+        like = get_close_matches(field.split(".")[-1], known, n=1)
+        return f"field {field!r}: there is no such field" + (f"; did you mean {like[0]!r}?" if like else "")
     seen = "" if mistake["type"] in ("missing", "value_error") else f" = {mistake['input']!r}"
     return f"field {field!r}{seen}: {mistake['msg'].removeprefix('Value error, ')}"

@@ -113,7 +113,9 @@ def temporary(reason: str, detail: str) -> bool:
 
 
 HINTS = {
-    str(Reason.NOT_DICOM): ", and PNG or JPEG films need a row in the label table, or a folder a class",
+    str(Reason.NOT_DICOM): (
+        ", and PNG or JPEG films need a row in the label table, or a folder a class; archives must be unpacked first"
+    ),
     str(Reason.NOT_PICTURE): ", and DICOM films need --labels FILE or --label CLASS, also in a folder a class",
     str(Reason.NO_LABEL): ", and the column film must hold paths below SOURCE, or SOP instance UIDs",
 }

@@ -26,6 +26,11 @@ class Labels:
     def names(self, name: str) -> bool:
         return _as_written(name) in self.rows
 
+    @property
+    def names_patients(self) -> bool:
+        """Whether the table says of every film whose it is."""
+        return bool(self.patients) and all(self.patients.values())
+
     def patient_of(self, *names: str) -> str:
         return next((said for name in names if (said := self.patients.get(_as_written(name)))), "")
 
@@ -45,10 +50,10 @@ class Labels:
             raise Refused(Reason.UNKNOWN_LABEL, f"line {line} of the label table")
         return known
 
-    def unused(self, names: Iterable[str]) -> int:
-        """Rows that name none of these files; a row with a UID is known only when its film has been read."""
+    def unused(self, names: Iterable[str]) -> list[str]:
+        """What rows call a film that is none of these files; a UID is known only when its film has been read."""
         there = set(map(_as_written, names))
-        return sum(name not in there and not re.fullmatch(r"[0-9.]+", name) for name in self.rows)
+        return [name for name in self.rows if name not in there and not re.fullmatch(r"[0-9.]+", name)]
 
 
 def _as_written(name: str) -> str:
@@ -90,9 +95,10 @@ def _labels_in(reader: "csv.DictReader[str]", above: int) -> Labels:
     columns = [name.strip().lower() for name in reader.fieldnames or []]
     if missing := {"film", "label"} - set(columns):
         raise UserError(
-            f"--labels: no column {' and '.join(sorted(missing))}; the first line must name the columns film and label"
+            f"--labels: no column {' and '.join(sorted(missing))}; the first line must name the columns film and "
+            "label, with commas, semicolons or tabs between"
         )
-    if twice := [name for name in ("film", "label") if columns.count(name) > 1]:
+    if twice := [name for name in ("film", "label", "patient", "view") if columns.count(name) > 1]:
         raise UserError(f"--labels: there are two columns {twice[0]}; keep one")
     reader.fieldnames = columns
     rows: dict[str, tuple[str, int]] = {}
@@ -102,10 +108,13 @@ def _labels_in(reader: "csv.DictReader[str]", above: int) -> Labels:
         if not (film := (row["film"] or "").strip()):
             continue
         name, line = _as_written(PureWindowsPath(film).as_posix()), reader.line_num + above
-        label = (row["label"] or "").strip()
-        if name in rows and class_of(rows[name][0]) != class_of(label):
-            raise UserError(f"--labels: lines {rows[name][1]} and {line} give the same film two labels; keep one")
-        rows[name] = label, line
-        patients[name] = (row.get("patient") or "").strip()
-        views[name] = (row.get("view") or "").strip()
+        label, patient, view = ((row.get(column) or "").strip() for column in ("label", "patient", "view"))
+        if name in rows:
+            before = class_of(rows[name][0]), patients[name], views[name]
+            said = zip(("labels", "patients", "views"), before, (class_of(label), patient, view), strict=True)
+            if differing := [what for what, first, second in said if first != second]:
+                raise UserError(
+                    f"--labels: lines {rows[name][1]} and {line} give the same film two {differing[0]}; keep one"
+                )
+        rows[name], patients[name], views[name] = (label, line), patient, view
     return Labels(rows, patients=patients, views=views)

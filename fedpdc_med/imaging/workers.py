@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from fedpdc_med.errors import WorkFailed
+from fedpdc_med.interrupt import interrupts_blocked
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -136,7 +137,8 @@ class Workers(Generic[T, R]):
             target=_serve, args=(theirs, self._start, self._arguments, self._seconds), daemon=True
         )
         try:
-            process.start()
+            with interrupts_blocked():  # the first start also starts the fork server
+                process.start()
         except (EOFError, OSError):
             raise WorkFailed(NOT_STARTED) from None
         theirs.close()
@@ -160,8 +162,6 @@ def keep_memory() -> None:
 def _serve(
     pipe: Connection, start: Callable[..., Callable[[Any], Any]], arguments: tuple[Any, ...], seconds: float
 ) -> None:
-    # Ctrl-C reaches the whole group; the parent decides what happens then.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     # What decoders print and log quotes values of the files.
     logging.disable(logging.CRITICAL)
     with open(os.devnull, "w") as nowhere:  # noqa: PTH123

@@ -163,9 +163,10 @@ def compare(
     }
     for title, frame in tables.items():
         shown = table(title)
-        for column in frame.columns:
-            shown.add_column(str(column), overflow="fold")
-        for row in frame.itertuples(index=False):
+        upright = frame.set_index("method").T.reset_index(names="") if "method" in frame and len(frame) < 6 else frame
+        for column in upright.columns:
+            shown.add_column(str(column), no_wrap=column == upright.columns[0])
+        for row in upright.itertuples(index=False):
             shown.add_row(*map(str, row))
         console.print(shown)
     if markdown:

@@ -36,15 +36,23 @@ def print_result(runs: "dict[str, Run]", main: str) -> None:
     shown.add_section()
     shown.add_row("mean of classes", *macro)
     console.print(shown)
+    if untaught := untaught_classes(runs[main].config):
+        console.print(f"[yellow]No hospital had a film of {', '.join(untaught)} to train on.[/]")
     if runs[main].config["method"]["name"] != "solo":
         print_sites(site_gains(runs[main], runs.get("solo")))
         print_external(runs[main])
     folder = runs[main].folder
     console.print(f"Run directories: {', '.join(str(run.folder) for run in runs.values())}")
-    console.print(f"Next, in your browser: fedpdc review {folder.parent}")
+    console.print(f"Next, in your browser: fedpdc review {folder}")
     if "solo" not in runs and "federation" not in runs[main].config:
         console.print("Beside each site alone and FedAvg: add --compare solo,fedavg")
     console.print(RESEARCH_USE_ONLY)
+
+
+def untaught_classes(config: dict[str, Any]) -> list[str]:
+    """The classes that no hospital which took part has a training film of, where the hospitals' counts are known."""
+    counts = [site["training_films"] for site in config["sites"].values() if site["training_films"]]
+    return [label for label in config["classes"] if counts and not any(one.get(label) for one in counts)]
 
 
 def recall_cell(row: dict[Any, Any]) -> str:

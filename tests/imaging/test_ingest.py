@@ -40,6 +40,13 @@ def folder_of(tmp_path, film, count: int, side: int = 64) -> Path:
     return folder
 
 
+def test_what_file_managers_leave_behind_is_no_film(tmp_path, film, fedpdc_home):
+    folder = folder_of(tmp_path, film, 4)
+    for name in (".DS_Store", "Thumbs.db", "._000.dcm"):
+        (folder / name).write_bytes(b"\0" * 10)
+    assert verdicts(ingest(folder, "harbor", labels=NORMAL, processes=1)) == [("accepted", "")] * 4
+
+
 def test_the_eight_real_dicom_files(shared_data, fedpdc_home):
     result = ingest(shared_data / "dicom", "eight", labels=NORMAL, processes=2)
     assert result.replaced == 0

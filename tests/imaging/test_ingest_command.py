@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import typer
+from PIL import Image
 from typer.testing import CliRunner
 
 from fedpdc_med.errors import UserError, WorkFailed
@@ -78,6 +79,21 @@ def test_rows_of_the_label_table_that_name_no_file_are_counted(source, fedpdc_ho
     (tmp_path / "labels.csv").write_text("\n".join(["film,label", *rows]))
     said = run("ingest", source, "--site", "harbor", "--labels", tmp_path / "labels.csv").stdout
     assert "1 of 12 rows of the label table name no file" in " ".join(said.split())
+    assert "A row says 'gone.dcm', a file without a row is 'readme.txt'" in " ".join(said.split())
+
+
+def test_pictures_whose_table_names_their_patients_need_no_advice_about_patients(tmp_path, fedpdc_home):
+    for i in range(6):
+        pixels = np.random.default_rng(i).integers(0, 256, (64, 64)).astype(np.uint8)
+        Image.fromarray(pixels).save(tmp_path / f"{i}.png")
+    said = {}
+    for column in ("", "patient"):
+        rows = [f"{i}.png,normal,{i if column else ''}" for i in range(6)]
+        (tmp_path / "labels.csv").write_text("\n".join([f"film,label,{column or 'note'}", *rows]))
+        command = ("ingest", tmp_path, "--site", "harbor", "--labels", tmp_path / "labels.csv", "--replace")
+        said[column] = " ".join(run(*command).stdout.split())
+    assert "Every picture counts as a patient of its own" in said[""]
+    assert "Every picture counts as a patient of its own" not in said["patient"]
 
 
 def test_films_that_all_carry_one_patient_id_are_a_warning(tmp_path, film, fedpdc_home):

@@ -84,3 +84,18 @@ def test_spaces_before_quotes_odd_line_ends_in_a_cell_and_rows_without_a_film(tm
     labels = read_labels(table(tmp_path, text))
     assert labels.of("a.dcm") == "normal" and labels.of("b\u2028\u0085.dcm") == "pneumonia"
     assert len(labels.rows) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("film,label,patient\na.dcm,normal,1\na.dcm,normal,2\n", "lines 2 and 3 give the same film two patients"),
+        ("film,label,view\na.png,normal,PA\na.png,normal,lateral\n", "lines 2 and 3 give the same film two views"),
+        ("film,label,patient,patient\na.dcm,normal,1,2\n", "two columns patient"),
+        ("film|label\na.dcm|normal\n", "with commas, semicolons or tabs between"),
+    ],
+)
+def test_a_film_has_one_patient_and_one_view(tmp_path, text, says):
+    (tmp_path / "labels.csv").write_text(text)
+    with pytest.raises(UserError, match=says):
+        read_labels(tmp_path / "labels.csv")
