@@ -12,6 +12,7 @@ from fedpdc_med.evaluation.predictions import spoken
 Verdict = Literal["alarm", "watch", "fine", "not estimable"]
 # Cohen's marks for a large and a medium association.
 ALARM_V, WATCH_V = 0.5, 0.3
+TELLS_V = 0.8  # of two equal sources and classes: nine films in ten guessed right from the source
 
 
 @dataclass(frozen=True)
@@ -32,14 +33,19 @@ def source_by_label(sources: np.ndarray, labels: np.ndarray) -> Finding:
         return Finding(name, "not estimable", "One source or one class only: the two cannot be compared.", table)
     strength = corrected_v(table)
     verdict: Verdict = "alarm" if strength >= ALARM_V else "watch" if strength >= WATCH_V else "fine"
-    means = {
-        "alarm": "the source all but tells the class",
-        "watch": "source and class go together",
-        "fine": "source and class have little to do with each other",
-    }[verdict]
     alone = [spoken(label) for label in classes_with_own_source(table)]
     from_one = f" {' and '.join(alone)}: from a source that has nothing else." if alone else ""
-    return Finding(name, verdict, f"Cramér's V {strength:.2f} (less chance): {means}.{from_one}", table)
+    return Finding(name, verdict, f"Cramér's V {strength:.2f} (less chance): {_means(strength)}.{from_one}", table)
+
+
+def _means(strength: float) -> str:
+    if strength >= TELLS_V:
+        return "the source all but tells the class"
+    if strength >= ALARM_V:
+        return "source and class go strongly together"
+    if strength >= WATCH_V:
+        return "source and class go together"
+    return "source and class have little to do with each other"
 
 
 def classes_with_own_source(table: pd.DataFrame) -> list[str]:

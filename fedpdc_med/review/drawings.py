@@ -16,7 +16,7 @@ from matplotlib.ticker import MaxNLocator
 
 from fedpdc_med.evaluation.errors import by_row
 from fedpdc_med.evaluation.predictions import spoken
-from fedpdc_med.review.look import ACCENT, FAINT, INK, MUTED, PALETTE
+from fedpdc_med.review.look import ACCENT, FAINT, INK, MUTED, PALETTE, nested
 
 # Names come from runs: a dollar sign in one must not start a formula. Text becomes paths, so no font is needed.
 STYLE: dict[Any, Any] = {
@@ -77,10 +77,12 @@ def rounds_picture(rounds: list[dict[str, Any]], classes: list[str]) -> str:
         number = [record["round"] for record in rounds]
         values = {name: [_float(record.get("recall", {}).get(name)) for record in rounds] for name in classes}
         if len(classes) <= 10:
+            sizes = nested(pd.DataFrame(values), 3.5)
             for place, name in enumerate(classes):
                 style = DASHES[(place // len(PALETTE)) % len(DASHES)]
                 colour = PALETTE[place % len(PALETTE)]
-                axes.plot(number, values[name], style, color=colour, lw=1.3, marker=".", label=name_of(name))
+                axes.plot(number, values[name], style, color=colour, lw=1.3, label=name_of(name))
+                axes.scatter(number, values[name], sizes[name] ** 2, color=colour, zorder=2 + place / 100)
         table = np.array(list(values.values()), dtype=float)
         known = ~np.isnan(table).all(axis=0)
         mean = np.full(len(number), np.nan)

@@ -7,6 +7,7 @@ import pandas as pd
 from fedpdc_med.evaluation.predictions import spoken
 from fedpdc_med.evaluation.recall import Estimate
 from fedpdc_med.evaluation.sites import Headline
+from fedpdc_med.review.by_method import is_main
 from fedpdc_med.review.library import RunView
 from fedpdc_med.review.look import between, count, signed
 
@@ -19,6 +20,10 @@ def is_phantom(view: RunView) -> bool:
 
 def is_medical(view: RunView) -> bool:
     return view.config["kind"] != "benchmark"
+
+
+def method_of(view: RunView) -> str:
+    return view.method if is_main(view.config) else f"{view.method} (a comparison)"
 
 
 def model_facts(view: RunView) -> list[tuple[str, str]]:
@@ -100,6 +105,8 @@ def not_to_use(view: RunView, numbers: Headline | None, recall: pd.DataFrame | N
         "of these, whatever it shows."
     )
     warnings.append(f"On films of other places or kinds than it was tested on: {_tested_on(view)}.")
+    if untrained := _untrained(view):
+        warnings.append(f"For {', '.join(untrained)}: no hospital that took part had a film to train on.")
     if recall is not None:
         warnings += _weak(recall)
     if numbers is not None and numbers.drop is not None and numbers.drop.macro.low > 0:
@@ -109,6 +116,13 @@ def not_to_use(view: RunView, numbers: Headline | None, recall: pd.DataFrame | N
             f"recall was {drop.value:.2f} lower ({between(drop.low, drop.high)})."
         )
     return warnings
+
+
+def worst_named(worst: Estimate, recall: pd.DataFrame) -> str:
+    """The worst class, and how many are found no better, as in `pneumonia, and 2 more classes equally`."""
+    more = int((recall["recall"] == worst.value).sum()) - 1
+    equally = f", and {more} more {'class' if more == 1 else 'classes'} equally" if more > 0 else ""
+    return spoken(worst.name) + equally
 
 
 def changed_by(drop: Estimate, split: str) -> str:
@@ -121,6 +135,14 @@ def changed_by(drop: Estimate, split: str) -> str:
 def _classes(view: RunView) -> str:
     names = [spoken(name) for name in view.classes]
     return ", ".join(names) if len(names) <= 10 else f"{', '.join(names[:8])} and {len(names) - 8} more"
+
+
+def _untrained(view: RunView) -> list[str]:
+    """Classes that nobody had to train on; none is named where a hospital does not say what it had."""
+    films = [site.get("training_films", {}) for site in view.sites.values() if site.get("takes_part", True)]
+    if not films or not all(films):
+        return []
+    return [spoken(name) for name in view.classes if not any(one.get(name) for one in films)]
 
 
 def _weak(recall: pd.DataFrame) -> list[str]:

@@ -139,33 +139,12 @@ def open_run(root: Path, name: str) -> RunView:
     """Read one run of the listing; whatever is wrong with it is a UserError of one sentence."""
     folder = checked_folder(root, name)
     mark = fingerprint(folder)
-    config = _config(folder)
+    config = read_config(folder)
     rounds = _rounds(folder)
     classes = list(config.get("classes") or config["data"]["classes"])
     predictions = _predictions(folder, classes)
     status: Literal["finished", "running"] = "running" if predictions is None else "finished"
     return RunView(name, folder, config, rounds, predictions, classes, status, mark)
-
-
-def solo_beside(view: RunView) -> str | None:
-    """The run that trained each site alone on the same films with the same seed, if it lies beside this one."""
-    for listed in list_runs(view.folder.parent):
-        if listed.status != "finished" or listed.name == view.name:
-            continue
-        try:
-            config = _config(view.folder.parent / listed.name)
-        except UserError:
-            continue
-        if config["method"]["name"] == "solo" and _task(config) == _task(view.config):
-            return listed.name
-    return None
-
-
-def _task(config: dict[str, Any]) -> list[Any]:
-    """What two runs must share for their films and seeds to be the same."""
-    data = config.get("data", {})
-    plan = config.get("simulation") or config.get("experiment")
-    return [config["kind"], plan, data.get("fingerprints"), data.get("fingerprint")]
 
 
 def checked_folder(root: Path, name: str) -> Path:
@@ -204,7 +183,7 @@ def _listed(folder: Path) -> Listed:
     return Listed(folder.name, status, max(times, default=0.0))
 
 
-def _config(folder: Path) -> dict[str, Any]:
+def read_config(folder: Path) -> dict[str, Any]:
     file = folder / "config.toml"
     if not file.is_file():
         empty = not any(folder.iterdir())

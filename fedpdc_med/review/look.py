@@ -5,6 +5,7 @@ import math
 import re
 from collections.abc import Sequence
 
+import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
@@ -26,6 +27,26 @@ SPLITS = {
     "weighting": "reference films that scored the sites and set their weights: numbers on them flatter",
 }
 LONG, BROAD = 25, 12  # rows and columns that still fit on a page
+ROOMY = "roomy"  # a container whose columns stand below each other unless each has room for a figure
+# For Streamlit's own elements. In a narrow window: smaller numbers on cards, no four cards in a row, and a narrower
+# sidebar down to 768 pixels, where Streamlit puts it away.
+LAYOUT = f"""
+[data-testid=stMainBlockContainer] {{padding-top: 4.5rem; padding-bottom: 2rem}}
+.st-key-{ROOMY} [data-testid=stColumn] {{min-width: min(18rem, 100%)}}
+@media (max-width: 1000px) {{
+  [data-testid=stColumn] [data-testid=stMarkdown] h3 {{font-size: 1.4rem}}
+}}
+@media (min-width: 769px) and (max-width: 1000px) {{
+  [data-testid=stSidebar] {{width: 27vw !important}}
+  [data-testid=stSidebarContent] {{padding-left: 0.5rem; padding-right: 0.5rem}}
+  [data-testid=stSidebar] [data-testid=stSidebarNavLink] * {{white-space: normal}}
+}}
+@media (min-width: 641px) and (max-width: 1000px) {{
+  [data-testid=stColumn]:nth-child(1):nth-last-child(4), [data-testid=stColumn]:nth-child(1):nth-last-child(4) ~ * {{
+    min-width: calc(50% - 1rem)
+  }}
+}}
+"""
 PLOTLY = {"displayModeBar": False, "responsive": True}
 
 
@@ -36,6 +57,17 @@ def class_colours(classes: Sequence[str]) -> dict[str, str]:
 def class_dashes(classes: Sequence[str]) -> dict[str, str]:
     """A line style that changes where the colours begin again, so that 20 classes stay apart."""
     return {name: DASHES[(i // len(PALETTE)) % len(DASHES)] for i, name in enumerate(classes)}
+
+
+def nested(lines: pd.DataFrame, smallest: float = 7) -> pd.DataFrame:
+    """Sizes of the markers of lines (columns): larger for every later line that lies on a point, so that all show."""
+    values = lines.to_numpy(dtype=float)
+    near = 0.01 * np.nan_to_num(np.abs(values)).max(initial=0)
+    later = [
+        (np.abs(values[:, place + 1 :] - values[:, [place]]) <= near).sum(axis=1) for place in range(len(values.T))
+    ]
+    step = smallest * min(0.6, 2.5 / max(len(values.T) - 1, 1))
+    return smallest + step * pd.DataFrame(dict(enumerate(later)), index=lines.index).set_axis(lines.columns, axis=1)
 
 
 def plain(text: object) -> str:

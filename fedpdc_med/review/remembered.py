@@ -9,7 +9,8 @@ from fedpdc_med.evaluation.compare import Comparison, compare
 from fedpdc_med.evaluation.predictions import GLOBAL, select
 from fedpdc_med.evaluation.recall import Method, per_class_recall
 from fedpdc_med.evaluation.sites import Headline, before_and_after, headline, site_by_class
-from fedpdc_med.review.library import Choice, RunView, checked_folder, films, fingerprint, open_run, solo_beside
+from fedpdc_med.review.by_method import solo_beside
+from fedpdc_med.review.library import Choice, RunView, checked_folder, films, fingerprint, open_run
 
 KEPT = 64  # tables of this many choices stay in memory
 

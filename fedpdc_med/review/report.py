@@ -10,8 +10,8 @@ from fedpdc_med import RESEARCH_USE_ONLY, __version__
 from fedpdc_med.errors import UserError
 from fedpdc_med.evaluation.calibration import calibration, reliability
 from fedpdc_med.evaluation.discrimination import discrimination
-from fedpdc_med.evaluation.errors import confusion, dangerous_cells, normal_class
-from fedpdc_med.evaluation.predictions import GLOBAL, classes_of, reported_split, select, spoken
+from fedpdc_med.evaluation.errors import confusion, dangerous_cells
+from fedpdc_med.evaluation.predictions import GLOBAL, reported_split, select, spoken
 from fedpdc_med.evaluation.recall import Estimate, Method, per_class_recall
 from fedpdc_med.evaluation.shaping import site_rounds, site_shares
 from fedpdc_med.evaluation.sites import Headline, headline, site_by_class
@@ -75,10 +75,11 @@ def make_report(view: RunView, interval: Method = "auto", now: datetime | None =
     )
     return environment.get_template("report.html.j2").render(
         name=view.name,
+        method=facts.method_of(view),
         banner=RESEARCH_USE_ONLY,
         version=__version__,
         made=(now or datetime.now(UTC)).strftime("%Y-%m-%d %H:%M UTC"),
-        numbers=big_numbers(view, numbers) if numbers else [],
+        numbers=big_numbers(view, numbers, recall) if numbers is not None and recall is not None else [],
         split=look.films_of(split),
         intended=facts.intended_use(view),
         not_for=facts.not_to_use(view, numbers, recall),
@@ -97,11 +98,12 @@ def reported(view: RunView) -> tuple[pd.DataFrame | None, str, str]:
     return select(view.predictions, model=GLOBAL, split=split), split, ""
 
 
-def big_numbers(view: RunView, numbers: Headline) -> list[tuple[str, str, str]]:
+def big_numbers(view: RunView, numbers: Headline, recall: pd.DataFrame) -> list[tuple[str, str, str]]:
     """The three numbers that matter: a name, the value, what it rests on."""
     worst, macro = numbers.worst, numbers.macro
+    named = facts.worst_named(worst, recall)
     shown = [
-        (f"Worst-class recall: {spoken(worst.name)}", *_estimate(worst, f"{worst.correct} of {worst.total} films")),
+        (f"Worst-class recall: {named}", *_estimate(worst, f"{worst.correct} of {worst.total} films")),
         ("Macro recall", *_estimate(macro, "mean of the classes")),
     ]
     if numbers.drop is None:
@@ -215,13 +217,13 @@ def recall_section(view: RunView, predictions: pd.DataFrame, recall: pd.DataFram
 
 
 def errors_section(frame: pd.DataFrame) -> Section:
-    shown, rest = tables.dangers(dangerous_cells(frame), MOST_MISTAKES)
+    cells = dangerous_cells(frame)
+    shown, rest = tables.dangers(cells, MOST_MISTAKES)
     section = Section(
         "Errors", ["Rows are true classes, columns what the model called them; shade is the share of the row."]
     )
-    title = "Mistakes, diseases called normal first" if normal_class(classes_of(frame)) else "Most frequent mistakes"
     section.pictures.append(Picture(drawings.confusion_picture(confusion(frame)), "Confusion matrix"))
-    section.tables.append(Table(title, shown))
+    section.tables.append(Table(tables.dangers_title(cells), shown))
     if rest:
         section.notes.append(f"{look.count(rest, 'further mistake')} not listed.")
     return section

@@ -15,7 +15,8 @@ from PIL import Image
 from fedpdc_med import RESEARCH_USE_ONLY
 from fedpdc_med.errors import UserError
 from fedpdc_med.evaluation.predictions import GLOBAL
-from fedpdc_med.review import look
+from fedpdc_med.review import facts, look
+from fedpdc_med.review.by_method import first_shown
 from fedpdc_med.review.library import RUN, Choice, Listed, RunView, list_runs, runs_folder, unfinished
 from fedpdc_med.review.remembered import opened
 
@@ -59,7 +60,7 @@ class Picked(NamedTuple):
 
 def main() -> None:
     st.set_page_config(page_title="fedpdc review", page_icon=tab_icon(), layout="wide")
-    st.html("<style>[data-testid=stMainBlockContainer] {padding-top: 4.5rem; padding-bottom: 2rem}</style>")
+    st.html(f"<style>{look.LAYOUT}</style>")
     picked: list[Picked] = []
     pages = [
         st.Page(
@@ -99,7 +100,7 @@ def frame(title: str) -> list[Picked]:
         name, others = choose_run(root)
         view = opened(root, name)
         choice = choose(root, view, others)
-        st.caption(look.plain(f"Run: {name}" + (f", compared with {choice.second.name}" if choice.second else "")))
+        st.markdown("  \n".join(look.plain(line) for line in said_of(view, choice.second)))
         return [Picked(root, view, choice)]
     return []
 
@@ -142,7 +143,7 @@ def follow(page: Page, root: Path, name: str, choice: Choice) -> None:
 
 
 def choose_run(root: Path) -> tuple[str, list[Listed]]:
-    """The run a reader chose; the first time the one a link names, or the newest."""
+    """The run a reader chose; the first time the one a link names, or the newest that is no comparison."""
     listing = list_runs(root)
     if not listing:
         raise UserError(
@@ -150,12 +151,11 @@ def choose_run(root: Path) -> tuple[str, list[Listed]]:
             "fedpdc review RUNS"
         )
     names = [listed.name for listed in listing]
-    newest = max(listing, key=lambda listed: (listed.status != "no run", listed.changed)).name
-    wanted = st.query_params.get("run") or os.environ.get(RUN) or newest
     if st.session_state.get("run") not in names:
-        st.session_state["run"] = wanted if wanted in names else newest
-        if wanted not in names:
-            st.info("The run that the link names is not in the runs folder; the newest one is shown instead.")
+        wanted = st.query_params.get("run") or os.environ.get(RUN)
+        st.session_state["run"] = wanted if wanted in names else first_shown(root, listing)
+        if wanted and wanted not in names:
+            st.info("The run that the link names is not in the runs folder; another one is shown instead.")
     status = {listed.name: listed.status for listed in listing}
     name = st.sidebar.selectbox("Run", names, key="run", format_func=lambda one: labelled(one, status[one]))
     st.query_params["run"] = name
@@ -167,7 +167,15 @@ def labelled(name: str, status: str) -> str:
     return f"{name}{note}"
 
 
+def said_of(view: RunView, second: RunView | None) -> Iterator[str]:
+    """Which runs are shown, each with its method, so that nobody takes a comparison for the model itself."""
+    yield f"Run: {view.name}. Method: {facts.method_of(view)}."
+    if second:
+        yield f"Compared with: {second.name}. Method: {facts.method_of(second)}."
+
+
 def choose(root: Path, view: RunView, others: list[Listed]) -> Choice:
+    st.sidebar.caption(look.plain(f"Method: {facts.method_of(view)}"))
     second = pick(
         "Compare with", [NO_SECOND, *(listed.name for listed in others)], "second", lambda name: name or NOBODY
     )

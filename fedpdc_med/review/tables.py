@@ -31,6 +31,16 @@ def dangers(cells: pd.DataFrame, most: int) -> tuple[pd.DataFrame, int]:
     return table, len(listed) - len(shown)
 
 
+def dangers_title(cells: pd.DataFrame) -> str:
+    """The order of `dangers` in words."""
+    missed = cells["kind"] == MISSED
+    if not missed.any():
+        return "Most frequent mistakes"
+    if (cells.loc[missed, "count"] == 0).any():
+        return "Mistakes made, then diseases never called normal"
+    return "Mistakes, diseases called normal first"
+
+
 def recall(table: pd.DataFrame) -> pd.DataFrame:
     """From `per_class_recall`."""
     shown = pd.DataFrame({"class": table["class"].map(spoken), "recall": table["recall"].map(look.share)})

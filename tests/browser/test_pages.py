@@ -89,6 +89,51 @@ def test_every_page_opens_at_tablet_width_without_scrolling_sideways(address, pa
         assert main.evaluate("element => element.scrollWidth <= element.clientWidth"), one.title
 
 
+# Words of cards that stand on two lines; a hyphen is a place to break.
+BROKEN_WORDS = r"""() => {
+  const broken = [], range = document.createRange()
+  for (const card of document.querySelectorAll("[data-testid=stColumn] [data-testid=stMarkdownContainer]")) {
+    const walker = document.createTreeWalker(card, NodeFilter.SHOW_TEXT)
+    while (walker.nextNode())
+      for (const word of walker.currentNode.data.matchAll(/[^\s-]+/g)) {
+        range.setStart(walker.currentNode, word.index)
+        range.setEnd(walker.currentNode, word.index + word[0].length)
+        if (range.getClientRects().length > 1) broken.push(word[0])
+      }
+  }
+  return broken
+}"""
+# Axis titles that reach beyond their figure.
+CUT_TITLES = """() => [...document.querySelectorAll(".js-plotly-plot")].flatMap(figure => {
+  const edge = figure.getBoundingClientRect()
+  return [...figure.querySelectorAll(".xtitle, .ytitle")].filter(title => {
+    const box = title.getBoundingClientRect()
+    return box.left < edge.left || box.right > edge.right
+  }).map(title => title.textContent)
+})"""
+
+
+def test_in_a_narrow_window_no_word_is_broken_and_no_axis_title_cut(address, page):
+    page.set_viewport_size({"width": 800, "height": 1000})
+    for module in ("", "recall", "errors", "operating", "calibration"):
+        page.goto(f"{address}/{module}?run=run-b")  # no site outside: a card says "not estimable"
+        expect(page.locator(".js-plotly-plot .xtitle").first).to_be_visible()
+        expect(page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
+        assert page.evaluate(BROKEN_WORDS) == [], module
+        assert page.evaluate(CUT_TITLES) == [], module
+        assert page.get_by_test_id("stSidebar").bounding_box()["width"] <= 0.3 * 800
+
+
+def test_in_a_narrow_window_the_confusion_matrix_has_the_whole_width(address, page):
+    page.set_viewport_size({"width": 800, "height": 1000})
+    page.goto(f"{address}/errors?run=run-a")
+    expect(page.locator(".js-plotly-plot .xtitle")).to_be_visible()
+    matrix = page.locator(".js-plotly-plot").bounding_box()
+    mistakes = page.get_by_role("table").first.bounding_box()
+    assert mistakes["y"] > matrix["y"] + matrix["height"]
+    assert matrix["width"] / 4 > 100  # four classes, "100%" in a cell
+
+
 def test_a_run_in_progress_grows_on_the_page_by_itself(tmp_path, write_run, serve, page):
     folder = write_run(tmp_path / "going", finished=False, rounds=1, planned=4)
     whole = write_run(tmp_path / "elsewhere" / "going")

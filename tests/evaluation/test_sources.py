@@ -21,6 +21,22 @@ def test_a_class_with_a_source_of_its_own_raises_the_alarm():
     assert "V 0.99" in finding.sentence and "COVID-19: from a source that has nothing else" in finding.sentence
 
 
+@pytest.mark.parametrize(
+    ("of_100", "verdict", "words"),
+    [
+        (95, "alarm", "V 0.90 (less chance): the source all but tells the class"),
+        (80, "alarm", "V 0.60 (less chance): source and class go strongly together"),
+        (70, "watch", "V 0.39 (less chance): source and class go together"),
+    ],
+)
+def test_the_sentence_claims_no_more_than_the_strength_of_the_tie(of_100, verdict, words):
+    # Two sources of 100 films; of the classes one holds `of_100` to the rest, the other the rest to `of_100`: V is
+    # their difference over 100.
+    labels = np.repeat(["normal", "covid-19", "covid-19", "normal"], [of_100, 100 - of_100, of_100, 100 - of_100])
+    finding = source_by_label(np.repeat(["a", "b"], 100), labels)
+    assert finding.verdict == verdict and words in finding.sentence
+
+
 def test_the_same_mix_at_every_source_is_fine():
     finding = source_by_label(np.repeat(["a", "b"], 40), np.tile(["normal", "covid-19"], 40))
     assert finding.verdict == "fine" and "nothing else" not in finding.sentence

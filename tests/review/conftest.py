@@ -25,6 +25,10 @@ class Drawn:
         return as_read("\n".join(parts))
 
     @property
+    def sidebar(self) -> list[str]:
+        return [as_read(caption.value) for caption in self.test.sidebar.caption]
+
+    @property
     def errors(self) -> list[str]:
         return [as_read(error.value) for error in self.test.error]
 

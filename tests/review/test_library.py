@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from fedpdc_med.errors import UserError
-from fedpdc_med.review.library import list_runs, open_run, solo_beside
+from fedpdc_med.review.library import list_runs, open_run
 
 
 def sentence_of(root, name):
@@ -132,13 +132,3 @@ def test_the_fingerprint_changes_with_every_file_and_only_then(tmp_path, write_r
         os.utime(folder / name, ns=(1, 1))
         marks.append(open_run(tmp_path, "a").fingerprint)
     assert len(set(marks)) == 5
-
-
-def test_own_models_are_found_in_a_solo_run_on_the_same_films_only(tmp_path, write_run):
-    write_run(tmp_path / "together")
-    write_run(tmp_path / "alone-of-seed-1", method="solo", share=False, seed=1)
-    assert solo_beside(open_run(tmp_path, "together")) is None
-    write_run(tmp_path / "alone", method="solo", share=False)
-    (tmp_path / "broken").mkdir()
-    (tmp_path / "broken" / "config.toml").write_text("kind =")
-    assert solo_beside(open_run(tmp_path, "together")) == "alone"

@@ -1,9 +1,13 @@
 """Pages that read a whole run: overview, recall, who shaped the model, compare."""
 
+import tomllib
+
 import pytest
+import tomli_w
 
 from fedpdc_med.evaluation.sites import headline
 from fedpdc_med.review.library import open_run
+from fedpdc_med.review.report import make_report
 
 OUTSIDE = {"normal": (10, 20), "pneumonia": (8, 20), "covid-19": (9, 20), "tuberculosis": (2, 20)}
 MINE = ("overview", "recall", "shaped", "compare")
@@ -31,6 +35,41 @@ def test_overview_says_what_it_is_for_and_when_not_to_use_it(tmp_path, write_run
     assert "drawn by a program" in text
     assert "may miss in every second film: tuberculosis (0.25)" in text
     assert "no site stayed outside the training" in text
+
+
+def rewrite_training_films(folder, films):
+    """films: {site: {class: number}}."""
+    config = tomllib.loads((folder / "config.toml").read_text())
+    for site, counts in films.items():
+        config["sites"][site]["training_films"] = counts
+    (folder / "config.toml").write_text(tomli_w.dumps(config))
+
+
+def test_a_class_that_no_hospital_could_train_on_is_a_warning(tmp_path, write_run, draw):
+    folder = write_run(tmp_path / "a", external=OUTSIDE)
+    assert "to train on" not in draw(tmp_path, "overview").text
+    here, there = {"normal": 9, "covid-19": 3, "tuberculosis": 0}, {"normal": 4, "pneumonia": 1}
+    rewrite_training_films(folder, {"harbor": here, "hill": there, "island": {"tuberculosis": 50}})
+    warning = "For tuberculosis: no hospital that took part had a film to train on."
+    assert warning in draw(tmp_path, "overview").text
+    assert warning in make_report(open_run(tmp_path, "a"))
+
+
+def test_a_hospital_that_does_not_say_what_it_had_may_have_had_every_class(tmp_path, write_run, draw):
+    folder = write_run(tmp_path / "a")
+    rewrite_training_films(folder, {"harbor": {"normal": 9}, "hill": {}})
+    assert "to train on" not in draw(tmp_path, "overview").text
+
+
+def test_classes_found_as_seldom_as_the_worst_are_counted_with_it(tmp_path, write_run, draw):
+    write_run(tmp_path / "a", {"normal": (4, 4), "pneumonia": (0, 4), "covid-19": (0, 4), "tuberculosis": (0, 8)})
+    write_run(tmp_path / "b", {"normal": (4, 4), "pneumonia": (1, 4), "covid-19": (1, 4), "tuberculosis": (4, 8)})
+    text = draw(tmp_path, "overview", run="a", second="b").text
+    assert "pneumonia, and 2 more classes equally" in text
+    assert "second run: 0.25 (pneumonia, and 1 more class equally)" in text
+    assert "Worst-class recall: pneumonia, and 2 more classes equally" in make_report(open_run(tmp_path, "a"))
+    write_run(tmp_path / "c")
+    assert "equally" not in draw(tmp_path, "overview", run="c").text
 
 
 def test_overview_puts_a_second_run_beside(tmp_path, write_run, draw):

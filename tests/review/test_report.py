@@ -21,6 +21,7 @@ from fedpdc_med.review.library import open_run
 from fedpdc_med.review.report import make_report
 from fedpdc_med.review.tables import usable
 
+MISTAKES = "Mistakes made, then diseases never called normal"
 OUTSIDE = {"normal": (10, 20), "pneumonia": (8, 20), "covid-19": (9, 20), "tuberculosis": (2, 20)}
 
 
@@ -94,9 +95,28 @@ def test_every_number_is_the_one_that_evaluation_computes(tmp_path, write_run):
         at = threshold_table(mine, label, [value]).iloc[0]
         assert row[1:3] == [f"{value:.3f}", f"{at['sensitivity']:.2f}"] and row[4] == f"{at['specificity']:.2f}"
     cells = dangerous_cells(mine)
-    first = page.tables["Mistakes, diseases called normal first"][1]
+    first = page.tables[MISTAKES][1]
     assert first[:3] == [cells.loc[0, "name"], "disease missed", "15 of 20"]  # 5 of 20 tuberculosis films were found
     assert "0.45 (0.26 to 0.66), 9 of 20" in page.tables["At sites that took no part"][1]
+
+
+def test_mistakes_are_listed_in_the_order_that_their_title_says(tmp_path, write_run):
+    # A film called wrongly is called the next class: pneumonia COVID-19, tuberculosis (the last) normal.
+    write_run(tmp_path / "a", {"normal": (4, 4), "pneumonia": (0, 4), "covid-19": (4, 4), "tuberculosis": (4, 4)})
+    _, page = report_of(tmp_path, "a")
+    assert [(row[0], row[2]) for row in page.tables[MISTAKES][1:]] == [
+        ("pneumonia called COVID-19", "4 of 4"),
+        ("pneumonia called normal", "0 of 4"),
+        ("COVID-19 called normal", "0 of 4"),
+        ("tuberculosis called normal", "0 of 4"),
+    ]
+
+
+def test_diseases_called_normal_lead_the_mistakes_where_each_of_them_was(tmp_path, write_run):
+    write_run(tmp_path / "a", {"normal": (3, 4), "tuberculosis": (2, 4)})
+    _, page = report_of(tmp_path, "a")
+    rows = page.tables["Mistakes, diseases called normal first"][1:]
+    assert [row[0] for row in rows] == ["tuberculosis called normal", "normal called tuberculosis"]
 
 
 def test_the_page_needs_no_network_and_no_script(tmp_path, write_run):

@@ -88,6 +88,22 @@ def test_the_run_named_on_the_command_line_is_shown_first(tmp_path, write_run, d
     assert "Run: older" in draw(tmp_path, "overview").text
 
 
+def test_the_app_opens_on_the_model_and_not_on_what_it_is_compared_with(tmp_path, write_run, draw):
+    write_run(tmp_path / "main", method="fedpdc-ce")
+    write_run(tmp_path / "compared", method="fedavg")
+    assert "Run: main. Method: fedpdc-ce." in draw(tmp_path, "overview").text
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_page_says_the_method_of_its_runs(tmp_path, write_run, draw, module):
+    write_run(tmp_path / "a", method="fedavg")
+    write_run(tmp_path / "b", method="fedpdc-ce")
+    page = draw(tmp_path, module, run="a", second="b")
+    assert "Run: a. Method: fedavg (a comparison)." in page.text
+    assert "Compared with: b. Method: fedpdc-ce." in page.text
+    assert "Method: fedavg (a comparison)" in page.sidebar
+
+
 def test_a_session_that_names_a_run_outside_falls_back_to_the_newest(tmp_path, write_run, draw):
     write_run(tmp_path / "runs" / "a")
     write_run(tmp_path / "secret")

@@ -8,6 +8,7 @@ from fedpdc_med.evaluation.errors import by_row, normal_class
 from fedpdc_med.evaluation.predictions import spoken
 from fedpdc_med.review.look import ACCENT, SHADES, WARN, drawn, finish
 
+BESIDE = 6  # up to so many classes cells stay readable on half a page
 BOTH, COUNTS = 12, 25  # up to so many classes a cell has room for count and share, or for the count
 
 
@@ -35,7 +36,7 @@ def confusion_figure(counts: pd.DataFrame, chosen: tuple[str, str] | None = None
                 for row in zip(counts.to_numpy(), shares.to_numpy(), strict=True)
             ],
             texttemplate="%{text}" if number <= COUNTS else None,
-            textfont={"size": 15 if number <= 6 else 11},
+            textfont={"size": 15 if number <= BESIDE else 11},
             showscale=number > COUNTS,
             colorbar={"title": {"text": "share of<br>the row"}, "thickness": 12, "tickformat": ".0%"},
         )
@@ -64,7 +65,7 @@ def confusion_figure(counts: pd.DataFrame, chosen: tuple[str, str] | None = None
         _outline(figure, classes.index(chosen[0]), classes.index(chosen[1]), ACCENT, 4)
     names = [drawn(spoken(name), 18 if number > BOTH else 24) for name in classes]
     figure = finish(
-        figure, height=max(340, min(900, 130 + (70 if number <= 6 else 54 if number <= BOTH else 32) * number))
+        figure, height=max(340, min(900, 130 + (70 if number <= BESIDE else 54 if number <= BOTH else 32) * number))
     )
     figure.update_xaxes(
         title="called by the model",

@@ -17,6 +17,7 @@ def _lines(wide: pd.DataFrame, title: str, names: dict[str, str]) -> go.Figure:
     columns = list(wide.columns)
     colours, dashes = look.class_colours(columns), look.class_dashes(columns)
     figure = go.Figure()
+    sizes = look.nested(wide)
     for i, column in enumerate(columns):
         figure.add_scatter(
             x=wide.index,
@@ -25,13 +26,24 @@ def _lines(wide: pd.DataFrame, title: str, names: dict[str, str]) -> go.Figure:
             mode="lines+markers",
             cliponaxis=False,
             line={"color": colours[column], "dash": dashes[column], "width": 2},
-            marker={"symbol": look.SYMBOLS[i % len(look.SYMBOLS)], "size": 7},
+            marker={
+                "symbol": look.SYMBOLS[i % len(look.SYMBOLS)],
+                "size": sizes[column],
+                "opacity": 1,  # plotly makes markers of many sizes see-through
+                "line": {"color": "white", "width": 0.5},
+            },
             hovertemplate="%{y:.3f}",
         )
-    figure.update_xaxes(title="Round")
+    figure.update_xaxes(title="Round", dtick=_step(wide), ticklabelstandoff=6)  # markers at 0 reach below the axis
     figure.update_yaxes(title=title, rangemode="tozero")
-    figure.update_layout(hovermode="x unified")
+    figure.update_layout(hovermode="x unified", legend={"itemsizing": "constant"})
     return look.finish(figure, 400 + 10 * len(columns))
+
+
+def _step(wide: pd.DataFrame) -> int:
+    """Whole rounds between two ticks, about ten of them: plotly itself would mark half rounds."""
+    span = int(wide.index.max() - wide.index.min())
+    return next(step for power in range(9) for step in (10**power, 2 * 10**power, 5 * 10**power) if span <= 10 * step)
 
 
 def _matrix(wide: pd.DataFrame, title: str, kind: str, names: dict[str, str]) -> go.Figure:
@@ -46,7 +58,7 @@ def _matrix(wide: pd.DataFrame, title: str, kind: str, names: dict[str, str]) ->
             hovertemplate="round %{x}: %{z:.3f}<extra></extra>",
         )
     )
-    figure.update_xaxes(title="Round", showgrid=False)
+    figure.update_xaxes(title="Round", dtick=_step(wide), showgrid=False)
     figure.update_yaxes(
         title=kind,
         tickvals=list(range(len(columns))),

@@ -9,7 +9,7 @@ from fedpdc_med.errors import UserError
 from fedpdc_med.evaluation.errors import MISSED, confusion, dangerous_cells, films_of_cell, normal_class
 from fedpdc_med.evaluation.predictions import GLOBAL, spoken
 from fedpdc_med.review import look, tables
-from fedpdc_med.review.figures.errors import BOTH, confusion_figure
+from fedpdc_med.review.figures.errors import BESIDE, confusion_figure
 from fedpdc_med.review.films import Shelf, open_shelf
 from fedpdc_med.review.library import Choice, RunView, films
 from fedpdc_med.review.looked import LABEL, load_model, maps, preparation_of, side_by_side
@@ -62,11 +62,11 @@ def page(view: RunView, choice: Choice) -> None:
         raise UserError("This model has no predictions on these films; choose other films in the sidebar.")
     counts, cells = counted(view.fingerprint, choice.model, choice.split, frame)
     chosen = choose_cell(view, counts, cells)
-    if len(view.classes) > BOTH:  # a large matrix needs the whole width
+    if len(view.classes) > BESIDE:  # a large matrix needs the whole width
         draw_matrix(view, counts, chosen)
         name_dangers(cells)
     else:
-        left, right = st.columns([6, 5], gap="medium")
+        left, right = st.container(key=look.ROOMY).columns([6, 5], gap="medium")
         with left:
             draw_matrix(view, counts, chosen)
         with right:
@@ -124,7 +124,7 @@ def draw_matrix(view: RunView, counts: pd.DataFrame, chosen: Cell) -> None:
 
 
 def name_dangers(cells: pd.DataFrame, most: int = 12) -> None:
-    st.subheader("Mistakes by name", anchor=False)
+    st.subheader(tables.dangers_title(cells), anchor=False)
     shown, rest = tables.dangers(cells, most)
     inside = [f"{share} ({between})" for share, between in zip(shown["share"], shown["95 %"], strict=True)]
     look.table(shown[["mistake", "films"]].assign(**{"share (95 %)": inside}), "No film was called wrongly.")

@@ -5,7 +5,6 @@ from collections.abc import Iterable
 import pandas as pd
 import streamlit as st
 
-from fedpdc_med.evaluation.predictions import spoken
 from fedpdc_med.evaluation.recall import Estimate
 from fedpdc_med.evaluation.sites import Headline
 from fedpdc_med.review import facts, look, remembered
@@ -27,15 +26,18 @@ def page(view: RunView, choice: Choice) -> None:
 def three_numbers(view: RunView, choice: Choice, found: Headline) -> None:
     st.subheader("The three numbers that matter", anchor=False)
     st.caption(look.plain(f"Films: {look.films_of(choice.split)}. Model: {view.title_of(choice.model)}."))
-    other = second_numbers(choice)
+    there = beside_it(choice)
+    other = remembered.numbers(*there) if there else None
     columns = st.columns(3)
     with columns[0]:
         worst = found.worst
         of = f"{worst.correct} of {worst.total} films found" if worst.total else ""
-        lines = [spoken(worst.name), between(worst), of, worst.note, beside(other.worst if other else None, True)]
+        second = f"second run: {inside(other.worst, named(*there, other))}" if there and other else ""
+        lines = [named(view, choice, found), between(worst), of, worst.note, second]
         look.number("Worst-class recall", look.share(worst.value), lines, warn=worst.low < 0.5)
     with columns[1]:
-        lines = ["mean of the classes", between(found.macro), found.macro.note, beside(other.macro if other else None)]
+        second = f"second run: {inside(other.macro)}" if other else ""
+        lines = ["mean of the classes", between(found.macro), found.macro.note, second]
         look.number("Macro recall", look.share(found.macro.value), lines)
     with columns[2]:
         outside(view, choice, found, other)
@@ -55,13 +57,18 @@ def outside(view: RunView, choice: Choice, found: Headline, other: Headline | No
     look.number(label, look.share(found.drop.level), lines, warn=drop.low > 0)
 
 
-def second_numbers(choice: Choice) -> Headline | None:
+def beside_it(choice: Choice) -> tuple[RunView, Choice] | None:
+    """The second run on the same films, with the same model where it has it."""
     second = choice.second
     if second is None or second.status != "finished" or choice.split not in second.splits:
         return None
     models = second.models_on(choice.split)
     model = choice.model if choice.model in models else models[0]
-    return remembered.numbers(second, Choice(split=choice.split, interval=choice.interval, model=model))
+    return second, Choice(split=choice.split, interval=choice.interval, model=model)
+
+
+def named(view: RunView, choice: Choice, found: Headline) -> str:
+    return facts.worst_named(found.worst, remembered.recall(view, choice))
 
 
 def between(estimate: Estimate) -> str:
@@ -69,11 +76,9 @@ def between(estimate: Estimate) -> str:
     return f"95 % interval {text}" if text else ""
 
 
-def beside(estimate: Estimate | None, named: bool = False) -> str:
-    if estimate is None:
-        return ""
-    name = f" ({spoken(estimate.name)})" if named else ""
-    return f"second run: {look.share(estimate.value)}{name}, {look.between(estimate.low, estimate.high)}"
+def inside(estimate: Estimate, name: str = "") -> str:
+    of = f" ({name})" if name else ""
+    return f"{look.share(estimate.value)}{of}, {look.between(estimate.low, estimate.high)}"
 
 
 def use(view: RunView, choice: Choice, found: Headline | None) -> None:
