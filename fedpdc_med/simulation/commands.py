@@ -161,6 +161,7 @@ def compare(
         f"Difference to {baseline}, seed by seed (p of a paired t-test, by Holm)": differences(found, baseline),
         "Recall of each site's rarest class, whose mean is `rarest` above": site_table(found),
     }
+    tables = {title: frame for title, frame in tables.items() if len(frame)}  # the baseline may be all there is
     for title, frame in tables.items():
         shown = table(title)
         upright = frame.set_index("method").T.reset_index(names="") if "method" in frame and len(frame) < 6 else frame
