@@ -23,7 +23,9 @@ IMAGES = 20_000
 VARIANTS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("fedpdc", {"correction": "proximal"}),
     ("fedpdc", {"correction": "reference"}),
+    ("fedpdc-ce", {"strength": 1}),
     ("fedpdc-ce", {"weighting": "learned"}),
+    ("data-sharing", {"copies": 5}),
     ("server-finetune", {"server_epochs": 10}),
 )
 
