@@ -14,6 +14,7 @@ from fedpdc_med.simulation.compare import (
 )
 from fedpdc_med.simulation.show import untaught_classes
 
+
 def test_a_class_that_no_hospital_has_films_of_is_told():
     sites = {"a": {"training_films": {"normal": 3, "covid-19": 0}}, "external": {"training_films": {}}}
     config = {"classes": ["normal", "covid-19", "tuberculosis"], "sites": sites}
