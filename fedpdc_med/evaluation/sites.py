@@ -1,6 +1,7 @@
 """Recall site by site: a matrix with counts, before and after federation, and the fall at films from elsewhere."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -157,3 +158,11 @@ def headline(
     known = {site: drop for site, drop in drops.items() if np.isfinite(drop.macro.value)}
     worst = max(known, key=lambda site: known[site].macro.value, default="")
     return Headline(split, worst_class(table), macro_recall(table), known.get(worst), worst)
+
+
+def untaught_classes(sites: dict[str, dict[str, Any]], classes: list[str]) -> list[str]:
+    """Classes that no hospital taking part had a film of; none is named where one does not say what it had."""
+    counts = [site.get("training_films", {}) for site in sites.values() if site.get("takes_part", True)]
+    if not counts or not all(counts):
+        return []
+    return [label for label in classes if not any(one.get(label) for one in counts)]

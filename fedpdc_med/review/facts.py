@@ -6,7 +6,7 @@ import pandas as pd
 
 from fedpdc_med.evaluation.predictions import spoken
 from fedpdc_med.evaluation.recall import Estimate
-from fedpdc_med.evaluation.sites import Headline
+from fedpdc_med.evaluation.sites import Headline, untaught_classes
 from fedpdc_med.review.by_method import is_main
 from fedpdc_med.review.library import RunView
 from fedpdc_med.review.look import between, count, signed
@@ -105,8 +105,8 @@ def not_to_use(view: RunView, numbers: Headline | None, recall: pd.DataFrame | N
         "of these, whatever it shows."
     )
     warnings.append(f"On films of other places or kinds than it was tested on: {_tested_on(view)}.")
-    if untrained := _untrained(view):
-        warnings.append(f"For {', '.join(untrained)}: no hospital that took part had a film to train on.")
+    if untaught := untaught_classes(view.sites, view.classes):
+        warnings.append(f"For {', '.join(map(spoken, untaught))}: no hospital that took part had a film to train on.")
     if recall is not None:
         warnings += _weak(recall)
     if numbers is not None and numbers.drop is not None and numbers.drop.macro.low > 0:
@@ -135,14 +135,6 @@ def changed_by(drop: Estimate, split: str) -> str:
 def _classes(view: RunView) -> str:
     names = [spoken(name) for name in view.classes]
     return ", ".join(names) if len(names) <= 10 else f"{', '.join(names[:8])} and {len(names) - 8} more"
-
-
-def _untrained(view: RunView) -> list[str]:
-    """Classes that nobody had to train on; none is named where a hospital does not say what it had."""
-    films = [site.get("training_films", {}) for site in view.sites.values() if site.get("takes_part", True)]
-    if not films or not all(films):
-        return []
-    return [spoken(name) for name in view.classes if not any(one.get(name) for one in films)]
 
 
 def _weak(recall: pd.DataFrame) -> list[str]:

@@ -18,6 +18,7 @@ console = Console()
 
 def print_result(runs: "dict[str, Run]", main: str) -> None:
     """The tables a simulation ends with, the worst class first."""
+    from fedpdc_med.evaluation.sites import untaught_classes
     from fedpdc_med.simulation.tables import recall_by_method, site_gains, worst_first
 
     found = recall_by_method(runs)
@@ -36,7 +37,8 @@ def print_result(runs: "dict[str, Run]", main: str) -> None:
     shown.add_section()
     shown.add_row("mean of classes", *macro)
     console.print(shown)
-    if untaught := untaught_classes(runs[main].config):
+    config = runs[main].config
+    if untaught := untaught_classes(config["sites"], config["classes"]):
         console.print(f"[yellow]No hospital had a film of {', '.join(untaught)} to train on.[/]")
     if runs[main].config["method"]["name"] != "solo":
         print_sites(site_gains(runs[main], runs.get("solo")))
@@ -47,12 +49,6 @@ def print_result(runs: "dict[str, Run]", main: str) -> None:
     if "solo" not in runs and "federation" not in runs[main].config:
         console.print("Beside each site alone and FedAvg: add --compare solo,fedavg")
     console.print(RESEARCH_USE_ONLY)
-
-
-def untaught_classes(config: dict[str, Any]) -> list[str]:
-    """The classes that no hospital which took part has a training film of, where the hospitals' counts are known."""
-    counts = [site["training_films"] for site in config["sites"].values() if site["training_films"]]
-    return [label for label in config["classes"] if counts and not any(one.get(label) for one in counts)]
 
 
 def recall_cell(row: dict[Any, Any]) -> str:

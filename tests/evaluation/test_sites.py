@@ -4,7 +4,7 @@ import pytest
 
 from fedpdc_med.evaluation.predictions import select
 from fedpdc_med.evaluation.recall import per_class_recall
-from fedpdc_med.evaluation.sites import before_and_after, headline, recall_drop, site_by_class
+from fedpdc_med.evaluation.sites import before_and_after, headline, recall_drop, site_by_class, untaught_classes
 
 
 def test_matrix_has_every_site_and_class_with_counts(frame_of):
@@ -121,3 +121,12 @@ def test_headline_of_another_model_and_split_is_of_those_films_alone(frame_of):
     own = frame_of(["normal"] * 4, ["normal", "normal", "normal", "covid-19"], model="a", split="local", site="a")
     numbers = headline(pd.concat([of_global, own]), model="a", split="local")
     assert (numbers.split, numbers.worst.correct, numbers.worst.total) == ("local", 3, 4)
+
+
+def test_a_class_that_no_hospital_has_films_of_is_told():
+    outside = {"takes_part": False, "training_films": {}}
+    sites = {"a": {"training_films": {"normal": 3, "covid-19": 0}}, "outside": outside}
+    classes = ["normal", "covid-19", "tuberculosis"]
+    assert untaught_classes(sites, classes) == ["covid-19", "tuberculosis"]
+    silent = {"training_films": {}}  # may have had every class
+    assert untaught_classes({**sites, "silent": silent}, classes) == []

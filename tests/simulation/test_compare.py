@@ -12,15 +12,6 @@ from fedpdc_med.simulation.compare import (
     summary,
     told_apart,
 )
-from fedpdc_med.simulation.show import untaught_classes
-
-
-def test_a_class_that_no_hospital_has_films_of_is_told():
-    sites = {"a": {"training_films": {"normal": 3, "covid-19": 0}}, "external": {"training_films": {}}}
-    config = {"classes": ["normal", "covid-19", "tuberculosis"], "sites": sites}
-    assert untaught_classes(config) == ["covid-19", "tuberculosis"]
-    assert untaught_classes({**config, "sites": {"external": {"training_films": {}}}}) == []  # counts are not known
-
 
 FOUND = [
     Found("fedavg", 0, {"normal": 0.8, "covid-19": 0.4}, 0.4, {"a": 0.4, "b": 0.8}),
