@@ -59,7 +59,7 @@ def resume(
 
     Example: fedpdc resume fedpdc-data/runs/digits-fedpdc-quick-seed0
     """
-    from fedpdc_med.experiments import results
+    from fedpdc_med.experiments import results, tables
     from fedpdc_med.experiments.benchmark import resume as resume_benchmark
     from fedpdc_med.runs import Run
     from fedpdc_med.simulation.simulate import resume as resume_simulation
@@ -75,7 +75,7 @@ def resume(
     else:
         with ends_at_once():
             resume_benchmark(opened, data, workers)
-        benchmark.show.results(results.table([results.result_of(opened)]))
+        benchmark.show.results(tables.table([results.result_of(opened)]))
 
 
 def main() -> None:

@@ -104,7 +104,7 @@ def run_experiment(
       fedpdc benchmark run cifar10-cnn-b0.1 --method fedpdc --set correction=reference --data ~/data
     """
     from fedpdc_med.algorithms import make_method
-    from fedpdc_med.experiments import benchmark, results
+    from fedpdc_med.experiments import benchmark, results, tables
     from fedpdc_med.experiments import experiment as catalogue
 
     chosen, overrides = parse_settings(settings or [], method)
@@ -120,7 +120,7 @@ def run_experiment(
             benchmark.resume(run, data, workers or cores())
         else:
             run = benchmark.start(resolved, made, data, download, folder, overwrite, workers or cores())
-    show.results(results.table([results.result_of(run)]))
+    show.results(tables.table([results.result_of(run)]))
     console.print(f"Run directory: {folder}")
 
 
@@ -149,11 +149,11 @@ def table(
 
       fedpdc benchmark table --keep docs/results
     """
-    from fedpdc_med.experiments import figures, results
+    from fedpdc_med.experiments import figures, results, tables
 
     folders, found = finished(runs)
-    shown = results.chosen(found) if chosen else found
-    rows = results.table(shown, results.read_cost(cost) if cost else None)
+    shown = tables.chosen(found) if chosen else found
+    rows = tables.table(shown, tables.read_cost(cost) if cost else None)
     show.results(rows, as_json)
     if markdown is not None:
         markdown.write_text(show.markdown(rows))
@@ -178,10 +178,10 @@ def choose(
 
       fedpdc benchmark choose
     """
-    from fedpdc_med.experiments import results
+    from fedpdc_med.experiments import tables
 
     _, found = finished(runs)
-    show.scores(results.by_score(found), as_json)
+    show.scores(tables.by_score(found), as_json)
 
 
 @app.command()

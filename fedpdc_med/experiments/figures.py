@@ -15,8 +15,9 @@ from fedpdc_med import algorithms
 from fedpdc_med.algorithms import METHODS
 from fedpdc_med.experiments.experiment import recorded
 from fedpdc_med.experiments.picture import COLOURS
-from fedpdc_med.experiments.results import changed_settings, framed, table
+from fedpdc_med.experiments.results import changed_settings
 from fedpdc_med.experiments.show import SETTING
+from fedpdc_med.experiments.tables import framed, table
 from fedpdc_med.runs import Run
 
 CURVES = {

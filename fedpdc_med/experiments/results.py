@@ -1,28 +1,16 @@
-"""Finished benchmark runs as plain records, kept as JSON, and as rows beside the paper's numbers."""
+"""Finished benchmark runs as plain records, kept as JSON."""
 
 import json
-import math
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from fedpdc_med.algorithms import Method, make_method, method_class
 from fedpdc_med.errors import UserError
-from fedpdc_med.experiments.experiment import (
-    Experiment,
-    make_experiment,
-    names,
-    published,
-    published_rounds,
-    recorded,
-)
-from fedpdc_med.experiments.show import SETTING
+from fedpdc_med.experiments.experiment import Experiment, make_experiment, names, published, recorded
 from fedpdc_med.runs import Run
 
 OF_SITE = ("status", "films", "score", "weight")  # kept of each site's last round
-SMALLER = {"rounds", "epochs", "images", "public_per_class"}
 LAST = 5  # rounds over which a score is averaged: one round's swings by several points
 KEPT = ("experiment", "method", "preset", "seed", "rounds", "accuracy", "accuracy_by_round", "worst_recall_by_round")
 
@@ -51,17 +39,6 @@ def fingerprint(result: dict[str, Any]) -> str:
     return result.get("data", {}).get("fingerprint", "")
 
 
-def framed(results: Sequence[dict[str, Any]]) -> pd.DataFrame:
-    """A row a run; `changed` as words, in which other images than most runs of the experiment had are a change too."""
-    frame = pd.DataFrame(results)
-    frame["images"] = [fingerprint(one) for one in results]
-    usual = frame.groupby("experiment")["images"].agg(lambda images: images.mode()[0])
-    other = frame["images"] != frame["experiment"].map(usual)
-    changes = [{**one, "images of": images[:8]} for one, images in zip(frame["changed"], frame["images"], strict=True)]
-    frame["changed"] = frame["changed"].where(~other, pd.Series(changes)).map(as_text)
-    return frame
-
-
 def runs_at(folder: Path) -> list[Run]:
     """The run there, or all finished benchmark runs below."""
     if (folder / "config.toml").exists():
@@ -79,14 +56,6 @@ def read_kept(file: Path) -> dict[str, Any]:
     if missing:
         raise UserError(f"{file} is no kept result: it has no {missing[0]!r}")
     return result
-
-
-def read_cost(file: Path) -> dict[str, float]:
-    """The time of a round by method, FedAvg's = 1, as `fedpdc benchmark cost --keep` wrote it."""
-    try:
-        return {row["method"]: row["seconds_of_fedavg"] for row in json.loads(file.read_text())} | {"fedavg": 1.0}
-    except (FileNotFoundError, UnicodeDecodeError, json.JSONDecodeError, TypeError, KeyError):
-        raise UserError(f"{file} is no file of: fedpdc benchmark cost --keep {file}") from None
 
 
 def keep(results: Sequence[dict[str, Any]], folder: Path) -> None:
@@ -193,103 +162,3 @@ def less_than_paper(experiment: Experiment, method: str) -> str:
     if experiment.images:
         less.append(f"{experiment.images:,} images only")
     return ", ".join(less)
-
-
-def rounds_to_reach(accuracy_by_round: Sequence[float], wanted: float) -> int | None:
-    """The first round with that accuracy, as in the paper's table IV; None if it was never reached."""
-    return next((t for t, accuracy in enumerate(accuracy_by_round, start=1) if accuracy >= wanted), None)
-
-
-def chosen(results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Of each kind of method the runs with the numbers that scored best on the reference; no test image has a say."""
-    scores = by_score(results)
-    best = set(scores.loc[scores["best"], [*SETTING, "method"]].itertuples(index=False, name=None))
-    at = framed(results)[[*SETTING, "method"]].itertuples(index=False, name=None)
-    return [result for result, where in zip(results, at, strict=True) if where in best]
-
-
-def by_score(results: Sequence[dict[str, Any]]) -> pd.DataFrame:
-    """One row a setting and method: its score on the reference, and whether it is the best of its kind.
-
-    The numbers of one kind are compared in the seeds that all of them ran with, where there are any.
-    """
-    frame = framed(results)
-    frame["kind"] = [kind(method) for method in frame["method"]]
-    rows = []
-    for values, group in frame.groupby([*SETTING, "kind"], sort=False):
-        ran = [set(of_method["seed"]) for _, of_method in group.groupby("method")]
-        seeds = set.intersection(*ran) or set.union(*ran)
-        scores = group[group["seed"].isin(seeds)].groupby("method")["score"].mean().astype(float)
-        best = scores.idxmax() if scores.notna().any() else None
-        same = dict(zip([*SETTING, "kind"], map(str, values), strict=True))
-        for method, score in scores.sort_values(ascending=False).items():
-            rows.append({**same, "method": method, "seeds": seeds, "score": score, "best": method == (best or method)})
-    return pd.DataFrame(rows)
-
-
-def table(results: Sequence[dict[str, Any]], cost: dict[str, float] | None = None) -> pd.DataFrame:
-    """One row an experiment, preset and method: mean and spread over seeds, the paper's numbers and the difference."""
-    cost = cost or {}
-    frame = framed(results)
-    frame["fedavg"] = _fedavg_of_the_same_seed(frame)
-    frame["to_reach"] = [_rounds_to_reach_fedavg(row) for _, row in frame.iterrows()]
-    rows = []
-    keys = [*SETTING, "less_than_paper", "method"]
-    for values, group in frame.groupby(keys, sort=False):
-        row = dict(zip(keys, map(str, values), strict=True))
-        name = row["method"].split()[0]
-        # A variant of ours has no number in the paper, and neither has another task than the paper's.
-        literal = kind(row["method"]) == name and same_task(row["changed"])
-        paper = published(row["experiment"]).get(name) if literal else None
-        mean, reached = group["accuracy"].mean(), group["to_reach"]
-        gains = (group["accuracy"] - group["fedavg"]).dropna()  # seed by seed: a seed's partition sways every method
-        rows.append(
-            {
-                **row,
-                "seeds": len(group),
-                "accuracy": mean,
-                "spread": group["accuracy"].std() if len(group) > 1 else None,
-                "over_fedavg": gains.mean() if len(gains) and name != "fedavg" else None,
-                "over_fedavg_spread": gains.std() if len(gains) > 1 and name != "fedavg" else None,
-                "worst_recall": group["worst_recall"].mean(),
-                "score": group["score"].mean(),
-                "rounds": int(group["rounds"].max()),
-                "to_reach_fedavg": reached.mean() if reached.notna().all() else None,
-                "seeds_that_reached": int(reached.notna().sum()),
-                "bytes_per_round": group["bytes_per_round"].mean(),
-                "seconds_per_round": group["seconds_per_round"].mean(),
-                "time": time_of(row["method"], cost),
-                "paper": paper,
-                "difference": mean - paper if paper is not None else None,
-                "paper_to_reach": published_rounds(row["experiment"]).get(name) if literal else None,
-            }
-        )
-    order = [*SETTING, "accuracy"]
-    return pd.DataFrame(rows).sort_values(order, ascending=[True, True, True, False], ignore_index=True)
-
-
-def time_of(method: str, cost: dict[str, float]) -> float | None:
-    """The measured time of the method, or of its kind where no number changes how much it does."""
-    return cost.get(method, None if "epochs=" in method or "copies=" in method else cost.get(kind(method)))
-
-
-def same_task(changed: str) -> bool:
-    """Whether what was changed, as words, leaves the paper's task: less of it, or other public images."""
-    return {change.partition("=")[0] for change in changed.split(", ") if change} <= SMALLER
-
-
-def as_text(changed: dict[str, Any]) -> str:
-    return ", ".join(f"{key}={value}" for key, value in changed.items())
-
-
-def _fedavg_of_the_same_seed(frame: pd.DataFrame) -> pd.Series:
-    """For each run the accuracy that FedAvg ended with in the same setting and seed; NaN where it was not run."""
-    keys = [*SETTING, "seed"]
-    fedavg = frame[frame["method"] == "fedavg"].drop_duplicates(keys).set_index(keys)["accuracy"]
-    return fedavg.reindex(pd.MultiIndex.from_frame(frame[keys])).set_axis(frame.index)
-
-
-def _rounds_to_reach_fedavg(row: pd.Series) -> float:
-    if row["method"] == "solo" or math.isnan(row["fedavg"]):
-        return math.nan
-    return float(rounds_to_reach(row["accuracy_by_round"], row["fedavg"]) or "nan")

@@ -10,19 +10,9 @@ from fedpdc_med.experiments import show
 from fedpdc_med.experiments.benchmark import start
 from fedpdc_med.experiments.experiment import CATALOGUE, make_experiment
 from fedpdc_med.experiments.figures import draw
-from fedpdc_med.experiments.results import (
-    by_score,
-    chosen,
-    collect,
-    command_of,
-    keep,
-    read_cost,
-    result_of,
-    rounds_to_reach,
-    run_name,
-    table,
-)
+from fedpdc_med.experiments.results import collect, command_of, keep, result_of, run_name
 from fedpdc_med.experiments.show import markdown
+from fedpdc_med.experiments.tables import by_score, chosen, read_cost, rounds_to_reach, table
 from fedpdc_med.runs import Run
 
 
