@@ -17,6 +17,7 @@ from fedpdc_med.imaging import commands as imaging
 from fedpdc_med.interrupt import INTERRUPTED, STOPPED, ends_at_once
 from fedpdc_med.review import commands as reviewing
 from fedpdc_med.simulation import commands as simulation
+from fedpdc_med.simulation import reference_commands as reference
 from fedpdc_med.simulation.show import print_result
 
 # Click's, or that of the click which newer versions of Typer carry inside.
@@ -37,7 +38,7 @@ app.command()(reviewing.report)
 benchmark.app.command("ingest-speed")(imaging.ingest_speed)
 benchmark.app.command("review-speed")(reviewing.review_speed)
 benchmark.app.command("federation-speed")(federation.federation_speed)
-app.add_typer(simulation.reference_app, name="reference")
+app.add_typer(reference.app, name="reference")
 app.add_typer(benchmark.app, name="benchmark")
 app.add_typer(federation.app, name="federation")
 
