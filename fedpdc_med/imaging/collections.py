@@ -6,6 +6,8 @@ says that a film does not qualify, and put it into COLLECTIONS with a test that 
 
 import csv
 import re
+import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +21,7 @@ from fedpdc_med.imaging.files import files_below
 from fedpdc_med.imaging.records import FilmRecord, Reason
 
 PICTURES = {".png", ".jpg", ".jpeg"}
+COVID_CHESTXRAY = ("filename", "folder", "patientid", "finding", "view", "modality", "sex", "age", "url", "doi")
 # In NIH ChestX-ray names the digits before the underscore are the patient's.
 _NIH_NAME = re.compile(r"(\d{8})_\d{3}")
 # Names that darkcovidnet was published with: NIH's (its patients end at 30805), random numbers, and figures of papers.
@@ -38,11 +41,14 @@ def covid_chestxray(folder: Path) -> Iterator[FilmRecord]:
 
     A row that does not say where its film was published may be a hospital's own, in the same layout.
     """
-    with (folder / "metadata.csv").open(newline="", encoding="utf-8-sig") as file:
-        for row in csv.DictReader(file):
-            path = folder / (row.get("folder") or "images") / row["filename"]
-            finding, view = row["finding"].strip(), view_in(row["view"] or "") or "unknown"
-            if row["view"].strip().upper() in ("L", "L LATERAL"):
+    with (folder / "metadata.csv").open(newline="", encoding="utf-8-sig", errors="replace") as file:
+        for said in csv.DictReader(file):
+            row = {key: (said.get(key) or "").strip() for key in COVID_CHESTXRAY}  # short rows, and columns left out
+            if not row["filename"]:
+                continue
+            path = folder / (row["folder"] or "images") / row["filename"]
+            finding, view = row["finding"], view_in(row["view"]) or "unknown"
+            if row["view"].upper() in ("L", "L LATERAL"):
                 view = "lateral"
             covid = "COVID-19" in finding.upper()
             label = "covid-19" if covid else class_of(finding.split("/")[0]) or ""
@@ -50,9 +56,9 @@ def covid_chestxray(folder: Path) -> Iterator[FilmRecord]:
                 name=f"covid-chestxray-dataset:{row['filename']}",
                 path=path,
                 source="covid-chestxray-dataset",
-                published=bool((row.get("url") or "").strip() or (row.get("doi") or "").strip()),
+                published=bool(row["url"] or row["doi"]),
                 label=label,
-                patient=f"covid-chestxray-dataset:{row['patientid'].strip()}" if row["patientid"].strip() else "",
+                patient=f"covid-chestxray-dataset:{row['patientid']}" if row["patientid"] else "",
                 view=view,
                 sex=row["sex"] if row["sex"] in ("F", "M") else "",
                 age=_number(row["age"]),
@@ -61,9 +67,9 @@ def covid_chestxray(folder: Path) -> Iterator[FilmRecord]:
 
 
 def _covid_chestxray_problem(row: dict[str, str], label: str) -> tuple[Reason, str] | None:
-    if row["modality"].strip().lower() != "x-ray":
-        return Reason.MODALITY, row["modality"].strip()[:2]
-    return None if label else (Reason.UNKNOWN_LABEL, "todo" if row["finding"].strip().lower() == "todo" else "")
+    if row["modality"].lower() != "x-ray":
+        return Reason.MODALITY, row["modality"][:2]
+    return None if label else (Reason.UNKNOWN_LABEL, "todo" if row["finding"].lower() == "todo" else "")
 
 
 def darkcovidnet(folder: Path) -> Iterator[FilmRecord]:
@@ -137,23 +143,29 @@ def _own_film(folder: Path, path: Path, label: str) -> FilmRecord:
 def medmnist(file: Path) -> Iterator[FilmRecord]:
     """PneumoniaMNIST and ChestMNIST .npz: arrays only, no patients, so every image counts as a patient of its own."""
     name = "pneumoniamnist" if "pneumonia" in file.name.lower() else "chestmnist"
-    with np.load(file) as arrays:
-        for part in ("train", "val", "test"):
-            labels = arrays[f"{part}_labels"]
-            for i, image in enumerate(arrays[f"{part}_images"]):
-                label = _medmnist_class(name, labels[i])
-                film = f"{name}:{part}:{i}"
-                yield FilmRecord(
-                    film,
-                    file,
-                    image,
-                    source=name,
-                    published=True,
-                    label=label,
-                    patient=film,
-                    view="AP" if name == "pneumoniamnist" else "frontal",
-                    problem=_class_problem(label),
-                )
+    for part, images, labels in _medmnist_parts(file):
+        for i, image in enumerate(images):
+            label = _medmnist_class(name, labels[i])
+            film = f"{name}:{part}:{i}"
+            yield FilmRecord(
+                film,
+                file,
+                image,
+                source=name,
+                published=True,
+                label=label,
+                patient=film,
+                view="AP" if name == "pneumoniamnist" else "frontal",
+                problem=_class_problem(label),
+            )
+
+
+def _medmnist_parts(file: Path) -> list[tuple[str, np.ndarray, np.ndarray]]:
+    try:
+        with np.load(file) as arrays:
+            return [(part, arrays[f"{part}_images"], arrays[f"{part}_labels"]) for part in ("train", "val", "test")]
+    except (ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error):
+        raise UserError("SOURCE is damaged or not copied whole; download it again") from None
 
 
 def _medmnist_class(name: str, label: np.ndarray) -> str:

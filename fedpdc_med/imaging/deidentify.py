@@ -11,7 +11,6 @@ import os
 import re
 import secrets
 from collections.abc import Mapping
-from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
@@ -88,9 +87,13 @@ def site_key(path: Path) -> bytes:
         with os.fdopen(descriptor, "w") as file:
             file.write(secrets.token_hex(KEY_BYTES))
         # A link fails where a file exists: of two processes that start at once, both then use the first one's key.
-        with suppress(FileExistsError):
+        try:
             os.link(fresh, path)
-        fresh.unlink()
+        except FileExistsError:
+            pass
+        except OSError:  # a disc without links, such as exFAT
+            fresh.replace(path)
+        fresh.unlink(missing_ok=True)
     try:
         key = bytes.fromhex(path.read_text().strip())
     except ValueError:

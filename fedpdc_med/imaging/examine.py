@@ -111,13 +111,15 @@ def _picture_film(record: FilmRecord, settings: Settings) -> Outcome:
     if record.pixels is not None:
         grey = record.pixels if record.pixels.ndim == 2 else record.pixels.mean(axis=-1)
         return _accepted(record, Shown(grey.astype(np.float32), 1 / 255), "8-bit array", settings)
-    if not record.path.is_file():
-        raise Refused(Reason.UNREADABLE, "listed by the collection, but missing")
     try:
         shown, applied = picture(record.path)
     except Refused:
         raise
+    except FileNotFoundError as error:
+        raise Refused(Reason.UNREADABLE, "listed by the collection, but missing") from error
     except Exception as error:
+        if isinstance(error, OSError) and error.errno is not None:  # the machine's own; what is no picture has none
+            raise Refused(Reason.UNREADABLE, type(error).__name__) from error
         raise Refused(Reason.NOT_PICTURE, type(error).__name__) from error
     return _accepted(record, shown, applied, settings)
 

@@ -3,16 +3,18 @@
 import os
 from pathlib import Path
 
+from fedpdc_med.home import home
+
 CLUTTER = (".ds_store", "thumbs.db", "desktop.ini")  # what file managers leave behind
 
 
 def files_below(source: Path) -> list[tuple[str, Path]]:
-    """Every file by its path below `source`, sorted."""
+    """Every file by its path below `source`, sorted; the stores and keys that lie there are not of the source."""
     if source.is_file():
         return [(source.name, source)]
     unreadable: list[Path] = []  # folders; reported as files that cannot be read
     found: list[Path] = []
-    seen: set[str] = set()  # so that a link to a folder above ends
+    seen = {os.path.realpath(home())} - {os.path.realpath(source)}  # and so that a link to a folder above ends
     for folder, below, names in os.walk(
         source, followlinks=True, onerror=lambda error: unreadable.append(Path(error.filename))
     ):

@@ -29,8 +29,10 @@ class Journal:
         self._lock = (folder / "lock").open("w")
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             raise UserError("another ingest of this site is running; wait for it or choose another --site") from None
+        except OSError:
+            pass  # a share that knows no locks
         self.outcomes: dict[int, Outcome] = {}
         self._slots: dict[int, int] = {}
         self._films = (folder / "films.bin").open("ab+")
@@ -43,8 +45,7 @@ class Journal:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for file in (self._films, self._lines, self._lock):
-            file.close()
+        self._close()
 
     def add(self, outcomes: Iterable[tuple[int, Outcome]]) -> None:
         lines = []
@@ -70,7 +71,12 @@ class Journal:
             yield stored[self._slots[position]]
 
     def discard(self) -> None:
-        shutil.rmtree(self._folder)
+        self._close()  # NFS keeps files that are open, and their folder could not go
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _close(self) -> None:
+        for file in (self._films, self._lines, self._lock):
+            file.close()
 
     def _recover(self, fingerprint: str) -> None:
         self._lines.seek(0)

@@ -156,6 +156,7 @@ def decode(ds: Dataset) -> NDArray[Any]:
         raise Refused(Reason.UNDECODABLE, f"{syntax.name}: {type(error).__name__}") from error
     if stored.shape != (ds.Rows, ds.Columns) or stored.dtype.itemsize * 8 != ds.BitsAllocated:
         raise Refused(Reason.UNDECODABLE, f"{syntax.name}: pixels do not fit the header")
+    stored = stored.astype(stored.dtype.newbyteorder("="), copy=False)  # big-endian films have the other order
     return _right_aligned(stored, ds) if not syntax.is_encapsulated or syntax == RLELossless else stored
 
 

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from fedpdc_med.imaging.classes import CLASSES as CLASS_ORDER
 from fedpdc_med.imaging.duplicates import groups, near_pairs, overlap
 from fedpdc_med.imaging.ingest import ingest
 from fedpdc_med.imaging.splits import REFERENCE, split_by_group
-from fedpdc_med.imaging.store import FilmStore, pixel_hash, read_store, write_atomically, write_store
+from fedpdc_med.imaging.store import FilmStore, pixel_hash, read_json, read_store, write_atomically, write_store
 
 SPLITS = tuple(REFERENCE)
 # What a set consists of; reference.json comes last, because it says that the rest is there.
@@ -39,7 +38,7 @@ class Reference:
 def read_reference(folder: Path) -> Reference:
     if not (folder / "reference.json").is_file():
         raise UserError(f"{folder.name} holds no reference set; make one with: fedpdc reference build")
-    return Reference(read_store(folder), json.loads((folder / "reference.json").read_text()))
+    return Reference(read_store(folder), read_json(folder / "reference.json"))
 
 
 def build_reference(
@@ -58,9 +57,9 @@ def build_reference(
     """Ingest `source`, split it by patient, keep as many films of every class as the rarest has (or `per_class`)."""
     check_place(source, folder, replace)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
-        draft = Path(scratch)
-        result = ingest(source, "reference", store=draft / "all", seed=seed, provenance=kind, **how)
+    draft = folder.with_name(f".{folder.name}.draft")  # what a stopped build leaves, to be continued
+    result = ingest(source, "reference", store=draft / "all", seed=seed, provenance=kind, replace=True, **how)
+    try:
         if not result.films:
             raise WorkFailed("no film of SOURCE was accepted; see what `fedpdc ingest` says of it")
         made = read_store(draft / "all")
@@ -81,6 +80,8 @@ def build_reference(
         folder.mkdir(exist_ok=True)
         for name in FILES:  # anything else that lies there is not ours to delete
             (draft / "built" / name).replace(folder / name)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
     return read_reference(folder)
 
 

@@ -66,11 +66,9 @@ def fingerprint_of(records: dict[int, FilmRecord], settings: Settings, without: 
             state = record.path.stat()
         except OSError:
             continue
-        digest.update(
-            f"{place}\0{record.name}\0{record.label}\0{state.st_size}\0{state.st_mtime_ns}\n".encode(
-                "utf-8", "surrogateescape"
-            )
-        )
+        table = (record.label, record.patient, record.view, record.sex, record.age, record.published, record.problem)
+        line = f"{place}\0{record.name}\0{table}\0{state.st_size}\0{state.st_mtime_ns}\n"
+        digest.update(line.encode("utf-8", "surrogateescape"))
     return digest.hexdigest()[:32]
 
 

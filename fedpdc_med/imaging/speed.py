@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from fedpdc_med.errors import UserError
 from fedpdc_med.imaging.ingest import ingest
 from fedpdc_med.imaging.labels import one_label
 from fedpdc_med.imaging.workers import keep_memory
@@ -34,6 +35,8 @@ class Speed:
 def measure(folder: Path, stores: Path, *, processes: int, rounds: int, size: int = 128) -> Speed:
     """Read all DICOM files of `folder` in turn both ways; neither clock runs while processes start and import."""
     files = sorted(path for path in folder.rglob("*.dcm"))
+    if not files:
+        raise UserError("there is no file *.dcm below the folder")
     bare, ours = [], []
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOAD)

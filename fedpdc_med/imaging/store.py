@@ -65,7 +65,7 @@ def read_store(folder: Path) -> FilmStore:
         raise UserError(
             f"{folder.name} has no finished film store; make it with: fedpdc ingest SOURCE --site {folder.name}"
         )
-    info = json.loads((folder / "store.json").read_text())
+    info = read_json(folder / "store.json")
     if info["format"] != FORMAT:
         raise UserError(
             f"the film store of {folder.name} has format {info['format']}, this version reads {FORMAT}; ingest it again"
@@ -74,10 +74,21 @@ def read_store(folder: Path) -> FilmStore:
     if sha256(text).hexdigest() != info["manifest_sha256"]:
         raise UserError(f"manifest.csv of {folder.name} was changed after ingest; ingest the films again")
     manifest = _with_shape(pd.read_csv(io.BytesIO(text), dtype=str, keep_default_na=False))
-    films = np.load(folder / "films.npy", mmap_mode="r")
+    try:
+        films = np.load(folder / "films.npy", mmap_mode="r")
+    except (ValueError, EOFError):
+        raise UserError(f"films.npy of {folder.name} is damaged or not copied whole; copy or make it again") from None
     if films.shape != (len(manifest), 1, info["size"], info["size"]):
         raise UserError(f"films.npy of {folder.name} does not fit its manifest; ingest the films again")
     return FilmStore(folder, films, manifest, info)
+
+
+def read_json(file: Path) -> dict[str, Any]:
+    try:
+        return json.loads(file.read_text())
+    except ValueError:
+        where = f"{file.name} of {file.parent.name}"
+        raise UserError(f"{where} is damaged or not copied whole; copy or make it again") from None
 
 
 def write_store(
@@ -144,9 +155,12 @@ def counts(manifest: pd.DataFrame) -> dict[str, Any]:
 
 def write_atomically(path: Path, write: Callable[[BinaryIO], Any]) -> None:
     draft = path.with_name(f".{path.name}.{os.getpid()}")
-    with draft.open("wb") as file:
-        write(file)
-    draft.replace(path)
+    try:
+        with draft.open("wb") as file:
+            write(file)
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)  # of a disc that is full
 
 
 def _write_films(file: BinaryIO, films: Iterable[NDArray[np.uint8]], count: int, size: int) -> None:

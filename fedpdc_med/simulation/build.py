@@ -10,7 +10,7 @@ from fedpdc_med.federation.privacy import Privacy
 from fedpdc_med.federation.setup import EvaluationSet, Federation, ModelSpec, SiteFilms
 from fedpdc_med.home import key_file
 from fedpdc_med.imaging.deidentify import site_key
-from fedpdc_med.imaging.duplicates import check_overlap
+from fedpdc_med.imaging.duplicates import check_overlap, overlap
 from fedpdc_med.imaging.hospital import HospitalSite
 from fedpdc_med.imaging.store import FilmStore
 from fedpdc_med.simulation.films import Collected
@@ -32,7 +32,7 @@ def build(
     seed: int,
 ) -> Federation:
     reference, classes = collected.reference, collected.reference.classes
-    check_sizes(collected)
+    check_alike(collected)
     check_sites_apart(sites, collected)
     pools: list[Films] = []
     held: dict[str, SiteFilms] = {}
@@ -67,18 +67,25 @@ def build(
     )
 
 
-def check_sizes(collected: Collected) -> None:
-    size = collected.reference.store.info["size"]
+def check_alike(collected: Collected) -> None:
+    """A site whose films were prepared otherwise than the reference's would be scored too low."""
+    wanted = prepared(collected.reference.store)
     for name, store in collected.stores.items():
-        if store.info["size"] != size:
+        if prepared(store) != wanted:
             raise UserError(
-                f"films of site {name!r} are {store.info['size']} pixels wide, those of the reference {size}; "
-                f"ingest the site again with --size {size}"
+                f"films of site {name!r} were brought to size with {prepared(store)}, those of the reference with "
+                f"{wanted}; ingest the site, or build the reference, again"
             )
 
 
+def prepared(store: FilmStore) -> str:
+    """The options that say how its films were brought to working size."""
+    how = store.info["processing"]
+    return f"--size {store.info['size']} --fit {how.get('fit', 'pad')}" + (" --equalise" * bool(how.get("equalise")))
+
+
 def check_sites_apart(sites: list[HospitalSite], collected: Collected) -> None:
-    """A film that one site trains on must not judge the model at another."""
+    """A film or patient that one site trains on must not judge the model at another."""
     manifests = {site.name: collected.stores[site.name].manifest for site in sites}
     trained = {
         site.name: mine[mine["split"] == "train"]
@@ -91,12 +98,11 @@ def check_sites_apart(sites: list[HospitalSite], collected: Collected) -> None:
         if site.takes_part:
             judging = judging[judging["split"] == "test"]
         for other, films in trained.items():
-            same = judging["pixel_hash"].isin(films["pixel_hash"]) | judging["film"].isin(films["film"])
-            if other != site.name and same.any():
+            if other != site.name and (shared := overlap(judging, films)):
                 raise UserError(
-                    f"{int(same.sum())} films that would judge the model at {site.name} are among the training films "
-                    f"of {other}; take one of the two out, or ingest {site.name} again with --without and the film "
-                    f"store of {other}"
+                    f"{int(shared.films.sum())} films that would judge the model at {site.name} are, or show a patient "
+                    f"who is, among the training films of {other}; take one of the two out, or ingest {site.name} "
+                    f"again with --without and the film store of {other}"
                 )
 
 

@@ -10,7 +10,7 @@ from fedpdc_med.experiments.partition import partition
 from fedpdc_med.home import checked_name, site_store
 from fedpdc_med.imaging.duplicates import groups
 from fedpdc_med.imaging.splits import TRAIN_TEST, split_by_group
-from fedpdc_med.imaging.store import FilmStore, write_store
+from fedpdc_med.imaging.store import FilmStore, read_store, write_store
 
 MODULE = '''"""{films} films dealt from {origin} (rule {rule}, seed {seed})."""
 
@@ -33,8 +33,7 @@ def deal(
     labels = pd.Series(pd.factorize(manifest["label"])[0]).groupby(grouped).agg(lambda found: found.mode().iloc[0])
     parts = partition(rule, labels.to_numpy(), sites, np.random.default_rng(seed), beta=beta, least=4)
     names = [checked_name(f"{origin}-{number}") for number in range(1, sites + 1)]
-    if not replace:
-        _check_free(names, folder)
+    _check_free(names, folder, replace)
     folder.mkdir(parents=True, exist_ok=True)
     for module in folder.glob(f"{origin}-*.py"):  # an earlier deal's, whose films are dealt anew
         if replace and f"films dealt from {origin} (" in module.read_text():
@@ -53,10 +52,14 @@ def deal(
     return dealt
 
 
-def _check_free(names: list[str], folder: Path) -> None:
-    """Nothing is written where anything would be lost: a store may be an earlier deal's, or a site's own."""
+def _check_free(names: list[str], folder: Path, replace: bool) -> None:
+    """Nothing is written where anything would be lost: an earlier deal may be replaced, a site's own films never."""
     for name in names:
-        if (folder / f"{name}.py").exists():
+        if not replace and (folder / f"{name}.py").exists():
             raise UserError(f"{name}.py is already in the folder; say --replace, or choose another --out")
-        if (site_store(name) / "store.json").is_file():
+        if not (site_store(name) / "store.json").is_file():
+            continue
+        if read_store(site_store(name)).info["ingest"]:
+            raise UserError(f"{name} is a site whose films were ingested; a deal would replace them")
+        if not replace:
             raise UserError(f"there is already a film store {name}; say --replace if it may be dealt anew")

@@ -9,6 +9,7 @@ import typer
 from fedpdc_med.errors import UserError, WorkFailed
 from fedpdc_med.experiments.commands import Workers, cores
 from fedpdc_med.home import home
+from fedpdc_med.imaging.settings import Fit
 from fedpdc_med.simulation.show import console, table
 
 app = typer.Typer(no_args_is_help=True, help="Make or verify the public reference set.")
@@ -27,6 +28,8 @@ def build(
         int | None, typer.Option(min=4, help="Films of every class. Default: as many as the rarest has.")
     ] = None,
     size: Annotated[int, typer.Option(min=32, help="Pixels a side; the same as the sites'.")] = 128,
+    fit: Annotated[Fit, typer.Option(help="How to make the film square; the same as the sites'.")] = "pad",
+    equalise: Annotated[bool, typer.Option("--equalise", help="If the sites' films are, these must be too.")] = False,
     provenance: Annotated[str, typer.Option(help="Where the films come from.")] = "",
     licence: Annotated[str, typer.Option(help="Under which terms they may be used.")] = "",
     version: Annotated[str, typer.Option(help="Version of this set.")] = "1",
@@ -44,8 +47,11 @@ def build(
 
     folder = out or home() / "reference"
     if source is None:
-        if labels or collection or per_class is not None or licence or provenance:
-            raise UserError("--labels, --collection, --per-class, --licence and --provenance need a SOURCE of films")
+        if labels or collection or per_class is not None or licence or provenance or fit != "pad" or equalise:
+            raise UserError(
+                "--labels, --collection, --per-class, --fit, --equalise, --licence and --provenance need a SOURCE "
+                "of films"
+            )
         import shutil
 
         from fedpdc_med.simulation.films import phantom_reference
@@ -66,6 +72,8 @@ def build(
             seed=seed,
             collection=collection,
             size=size,
+            fit=fit,
+            equalise=equalise,
             processes=workers or cores(),
             **how,
         )

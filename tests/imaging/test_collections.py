@@ -239,3 +239,23 @@ def test_patients_of_darkcovidnet_that_names_can_tell(shared_data):
 def test_a_collection_can_be_copied_without_its_pictures(tmp_path, shared_data):
     shutil.copy(shared_data / "covid-chestxray-dataset" / "metadata.csv", tmp_path)
     assert not films(tmp_path, "covid-chestxray-dataset")[0].path.exists()
+
+
+def test_a_table_with_columns_left_out_short_rows_and_another_encoding(tmp_path):
+    header, row = "patientid,finding,modality,filename\n", "3,Pneumonia,X-ray,b.jpg\n"
+    (tmp_path / "metadata.csv").write_bytes((header + "2,Grippe à Lyon,X-ray,a.jpg\n" + row + "4\n").encode("latin-1"))
+    found = films(tmp_path, "covid-chestxray-dataset")
+    assert [(f.path.name, f.label, f.view) for f in found] == [
+        ("a.jpg", "", "unknown"),
+        ("b.jpg", "pneumonia", "unknown"),
+    ]
+
+
+def test_an_array_file_that_was_not_copied_whole_is_an_error_in_one_line(tmp_path):
+    file = tmp_path / "pneumoniamnist.npz"
+    np.savez(file, train_images=np.zeros((2, 28, 28), np.uint8))
+    whole = file.read_bytes()
+    for some in (whole, whole[:100], b""):
+        file.write_bytes(some)
+        with pytest.raises(UserError, match="download it again"):
+            films(file, "medmnist")

@@ -488,3 +488,49 @@ def test_what_could_not_be_read_is_tried_again_when_a_stopped_ingest_continues(t
     with Journal(tmp_path / "again" / ".ingest", read_store(whole.store).info["ingest"], 128) as journal:
         journal.add([(2, Outcome(Verdict.REJECTED, Reason.TIMED_OUT, "more than 1 s"))])
     assert ingest(source, "site", labels=NORMAL, store=tmp_path / "again").films == 3
+
+
+def test_a_store_that_lies_inside_the_source_is_not_read(tmp_path, film, monkeypatch):
+    source = folder_of(tmp_path, film, 3)
+    monkeypatch.setenv("FEDPDC_HOME", str(source / "000-data"))  # sorted before the films
+    first = ingest(source, "site", labels=NORMAL)
+    again = ingest(source, "site", labels=NORMAL)
+    assert (first.films, len(first.report), again.films, again.read_again) == (3, 3, 3, False)
+
+
+def test_the_journal_holds_no_file_open_when_it_goes(tmp_path, monkeypatch):
+    """NFS keeps open files, so that their folder could not be removed."""
+    from fedpdc_med.imaging import journal
+
+    held = []
+    monkeypatch.setattr(
+        journal.shutil,
+        "rmtree",
+        lambda folder, **how: held.extend(
+            file for file in map(os.path.realpath, Path("/proc/self/fd").iterdir()) if file.startswith(str(folder))
+        ),
+    )
+    with journal.Journal(tmp_path / ".ingest", "fingerprint", 64) as made:
+        made.discard()
+    assert held == []
+
+
+def test_a_corrected_patient_of_a_collections_table_is_noticed(tmp_path, fedpdc_home):
+    (tmp_path / "covid" / "images").mkdir(parents=True)
+    pixels = np.random.default_rng(0).integers(0, 256, (2, 64, 64), dtype=np.uint8)
+    for name, one in zip("ab", pixels, strict=True):
+        Image.fromarray(one).save(tmp_path / "covid" / "images" / f"{name}.png")
+    rows = "patientid,finding,view,modality,filename\n1,No Finding,PA,X-ray,a.png\n2,No Finding,PA,X-ray,b.png\n"
+    (tmp_path / "covid" / "metadata.csv").write_text(rows)
+    assert ingest(tmp_path / "covid", "site").films == 2
+    assert not ingest(tmp_path / "covid", "site").read_again
+    (tmp_path / "covid" / "metadata.csv").write_text(rows.replace("\n2,", "\n1,"))
+    with pytest.raises(UserError, match="--replace"):
+        ingest(tmp_path / "covid", "site")
+    assert read_store(ingest(tmp_path / "covid", "site", replace=True).store).manifest["patient"].nunique() == 1
+
+
+def test_a_picture_that_the_machine_cannot_read_is_not_called_no_picture(tmp_path, fedpdc_home):
+    (tmp_path / "films" / "normal").mkdir(parents=True)
+    (tmp_path / "films" / "normal" / "a.png").symlink_to("/proc/self/mem")  # opens, and gives an error when read
+    assert verdicts(ingest(tmp_path / "films", "site")) == [("rejected", "file cannot be read")]

@@ -1,12 +1,15 @@
 """Stored values to greys, with numbers small enough to check on paper."""
 
+import io
+
 import numpy as np
+import pydicom
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydicom.dataset import Dataset
 from pydicom.pixels import apply_windowing
-from pydicom.uid import JPEG2000Lossless, RLELossless
+from pydicom.uid import ExplicitVRBigEndian, JPEG2000Lossless, RLELossless
 
 from fedpdc_med.imaging.pixels import Steps, apply, display, greys
 from fedpdc_med.imaging.records import Reason, Refused
@@ -223,3 +226,15 @@ def test_pixels_that_were_cut_off_are_refused(film):
     with pytest.raises(Refused) as refusal:
         display(ds)
     assert refusal.value.reason == Reason.UNDECODABLE
+
+
+@pytest.mark.parametrize("how", [{}, {"WindowCenter": 2000, "WindowWidth": 900, "VOILUTFunction": "SIGMOID"}])
+def test_a_film_of_the_other_byte_order_shows_the_same(film, how):
+    pixels = np.random.default_rng(0).integers(0, 4096, (8, 8)).astype(np.uint16)
+    little, big = film(pixels, BitsStored=12, HighBit=11, **how), film(pixels, BitsStored=12, HighBit=11, **how)
+    big.PixelData = pixels.byteswap().tobytes()
+    big.file_meta.TransferSyntaxUID = ExplicitVRBigEndian
+    file = io.BytesIO()
+    big.save_as(file, enforce_file_format=True)
+    file.seek(0)
+    assert np.array_equal(display(pydicom.dcmread(file))[0], display(little)[0])

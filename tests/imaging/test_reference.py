@@ -130,3 +130,29 @@ def test_a_folder_without_a_set_says_how_to_make_one(tmp_path, built):
     with pytest.raises(UserError, match="fedpdc reference build"):
         read_reference(tmp_path)
     assert len(read_store(built.store.folder).manifest) == built.facts["films"]
+
+
+def test_a_stopped_build_is_continued(built, tmp_path, fedpdc_home):
+    from fedpdc_med.imaging.ingest import ingest
+    from fedpdc_med.imaging.journal import Journal
+    from fedpdc_med.imaging.records import Outcome, Reason, Verdict
+
+    source = built.store.folder.parent / "dicom"
+    labels = source / "labels.csv"
+    how = {"labels": read_labels(labels), "labels_file": labels, "size": 64, "processes": 2}
+    fingerprint = read_store(ingest(source, "reference", store=tmp_path / "other", **how).store).info["ingest"]
+    with Journal(tmp_path / ".set.draft" / "all" / ".ingest", fingerprint, 64) as journal:
+        journal.add([(1, Outcome(Verdict.REJECTED, Reason.BLANK))])  # what the stopped one is taken to have found
+    again = build_reference(source, tmp_path / "set", provenance="", licence="", version="1", per_class=None, **how)
+    assert "1,rejected,blank film," in (again.store.folder / "ingest_report.csv").read_text()
+    assert not (tmp_path / ".set.draft").exists()
+
+
+@pytest.mark.parametrize("name", ["films.npy", "store.json", "reference.json"])
+def test_a_set_that_was_not_copied_whole_is_an_error_in_one_line(built, tmp_path, name):
+    shutil.copytree(built.store.folder, tmp_path / "set")
+    whole = (tmp_path / "set" / name).read_bytes()
+    for length in (0, 50, len(whole) // 2):
+        (tmp_path / "set" / name).write_bytes(whole[:length])
+        with pytest.raises(UserError, match=f"{name} of set is damaged or not copied whole"):
+            read_reference(tmp_path / "set")

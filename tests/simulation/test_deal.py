@@ -71,3 +71,10 @@ def test_the_film_store_of_another_site_is_not_overwritten_and_nothing_is_half_d
     assert not (tmp_path / "hospitals").exists() and not site_store("all-1").exists()
     deal(store, 2, "iid", 0.3, tmp_path / "hospitals", seed=0, replace=True)
     assert len(read_store(site_store("all-2")).films) < 90
+
+
+def test_films_that_a_site_ingested_are_never_dealt_over(store, tmp_path):
+    write_store(site_store("all-2"), store.films, store.manifest, site="all-2", size=32, processing={}, ingest="abc")
+    with pytest.raises(UserError, match="all-2 is a site whose films were ingested"):
+        deal(store, 2, "iid", 0.3, tmp_path / "hospitals", seed=0, replace=True)
+    assert len(read_store(site_store("all-2")).films) == 90 and not site_store("all-1").exists()

@@ -165,7 +165,7 @@ def test_a_hospital_that_was_edited_meanwhile_is_not_resumed(simulated):
         (["--out", "run", "--resume", "--sites", "fewer"], "run of other hospitals or films"),
         (
             ["--out", "x", "--sites", "twice", "--reference", "home/phantoms/seed0/reference/store"],
-            "are among the training films of north",
+            "among the training films of north",
         ),
         (["--out", "x", "--method", "magic"], "there is no method 'magic'"),
         (["--out", "x", "--set", "strength=much"], "setting 'strength'"),
