@@ -19,6 +19,8 @@ from safetensors.torch import load_file, save_file
 from fedpdc_med.errors import UserError
 from fedpdc_med.federation.messages import State
 
+KINDS = ("benchmark", "simulation")
+
 
 @dataclass
 class Progress:
@@ -82,13 +84,15 @@ class Run:
         run = cls(folder)
         if not run.config_file.exists():
             raise UserError(f"{folder} holds no run (there is no config.toml in it)")
+        if run.config.get("kind") not in KINDS:
+            raise UserError(f"{folder} holds no run (its config.toml is not a run's); name a run directory")
         return run
 
     @property
     def config(self) -> dict[str, Any]:
         try:
             return tomllib.loads(self.config_file.read_text())
-        except tomllib.TOMLDecodeError as error:
+        except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise UserError(f"{self.config_file} cannot be read: {error}") from None
 
     @property

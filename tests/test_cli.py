@@ -239,10 +239,47 @@ def test_a_run_is_resumed_by_its_name_in_the_runs_folder(tmp_path):
     assert fedpdc(tmp_path, "resume", "mine").returncode == 0
 
 
-def test_resume_of_a_folder_without_a_run_says_so(tmp_path):
-    done = fedpdc(tmp_path, "resume", "nothing")
-    assert done.returncode == 2
-    assert "holds no run" in done.stderr
+def mistake(monkeypatch, capsys, *arguments):
+    """What a command says of the user's mistake, in its one line."""
+    monkeypatch.setattr(sys, "argv", ["fedpdc", *arguments])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    said = capsys.readouterr().err
+    assert stopped.value.code == 2 and len(said.strip().splitlines()) == 1, said
+    return said
+
+
+def test_resume_of_a_folder_without_a_run_says_so(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "site").mkdir()
+    for content, says in (
+        (None, "holds no run (there is no config.toml in it)"),
+        (b'title = "a web site"', "holds no run (its config.toml is not a run's); name a run directory"),
+        (b'title = "Malm\xf6"', "config.toml cannot be read"),
+    ):
+        if content:
+            (tmp_path / "site" / "config.toml").write_bytes(content)
+        assert says in mistake(monkeypatch, capsys, "resume", "site")
+
+
+def test_resume_does_not_go_on_with_a_simulation_as_a_benchmark(write_run, tmp_path, monkeypatch, capsys):
+    run = write_run(tmp_path / "run")
+    said = mistake(monkeypatch, capsys, "benchmark", "run", "digits", "--resume", "--out", str(run))
+    assert "holds no benchmark run but a simulation; choose another --out" in said
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b'preset = "quick"', "experiment 'own': write a preset as a table, [preset.quick]"),
+        (b"preset.quick = 3", "experiment 'own': write a preset as a table, [preset.quick]"),
+        (b'title = "Malm\xf6"', "own.toml: not valid TOML"),
+    ],
+)
+def test_an_experiment_file_that_cannot_be_used_says_why(tmp_path, monkeypatch, capsys, content, says):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.toml").write_bytes(content + b'\ndata = "digits"\nmodel = "cnn"\npublic_per_class = 10\n')
+    assert says in mistake(monkeypatch, capsys, "benchmark", "run", "own.toml")
 
 
 def test_list_and_help_show_what_to_do_next(tmp_path):

@@ -15,6 +15,7 @@ import torch
 import torch.multiprocessing  # teaches multiprocessing to pass shared tensors without a copy
 
 from fedpdc_med.engines.workbench import Workbench
+from fedpdc_med.errors import WorkFailed
 from fedpdc_med.federation.engine import Engine, answer_file
 from fedpdc_med.federation.messages import Assignment, Failure, Update
 from fedpdc_med.federation.setup import Federation
@@ -125,7 +126,7 @@ class ProcessEngine:
             try:
                 return np.concatenate([future.result() for future in futures])
             except BrokenProcessPool:
-                return np.concatenate([self._submit(_predict, model, films, *span).result() for span in spans])
+                return np.concatenate([self._once_more(_predict, model, films, *span) for span in spans])
 
         return collect
 
@@ -140,7 +141,17 @@ class ProcessEngine:
         try:
             return self._submit(work, *arguments).result()
         except BrokenProcessPool:
+            return self._once_more(work, *arguments)
+
+    def _once_more(self, work: Callable[..., Any], *arguments: object) -> Any:
+        """What the worker in place of a dead one makes of it; without its answer the round cannot end."""
+        try:
             return self._submit(work, *arguments).result()
+        except BrokenProcessPool:
+            raise WorkFailed(
+                "a worker process died twice; is there enough memory? "
+                "The rounds so far are kept, and the run can be resumed, with fewer --workers if need be"
+            ) from None
 
     def close(self) -> None:
         """End the workers at once: what counts is on disk, and after Ctrl-C nobody wants to wait for a round."""

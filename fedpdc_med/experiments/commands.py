@@ -298,8 +298,11 @@ def check_same(folder: Path, experiment: "Experiment", method: "Method") -> None
     from fedpdc_med.experiments import benchmark
 
     config = benchmark.Run.open(folder).config
-    wanted = {**experiment.model_dump(exclude_none=True), **method.model_dump(), "method": method.name}
-    there = {**config["experiment"], **benchmark.method_of(config).model_dump(), "method": config["method"]["name"]}
+    if config["kind"] != "benchmark":
+        raise UserError(f"{folder} holds no benchmark run but a {config['kind']}; choose another --out")
+    recorded, made = benchmark.experiment_of(config), benchmark.method_of(config)
+    wanted = {**experiment.model_dump(), **method.model_dump(), "method": method.name}
+    there = {**recorded.model_dump(), **made.model_dump(), "method": made.name}
     for key in sorted(set(wanted) - {"changed"}):
         if there.get(key) != wanted[key]:
             raise UserError(

@@ -73,7 +73,10 @@ def names() -> list[str]:
 
 
 def read(name: str) -> dict[str, Any]:
-    """The TOML of an experiment of the catalogue, or of the file at that path."""
+    """The TOML of an experiment of the catalogue, or of the file at that path.
+
+    A file must not take a name of the catalogue for something else: the paper's numbers would stand beside it.
+    """
     entry = CATALOGUE / f"{name}.toml"
     path = Path(name)
     if path.suffix == ".toml":
@@ -83,9 +86,15 @@ def read(name: str) -> dict[str, Any]:
     elif not entry.is_file():
         raise UserError(f"there is no experiment {name!r}; choose one of {', '.join(names())}, or give a .toml file")
     try:
-        return {"name": path.stem if path.suffix == ".toml" else name, **tomllib.loads(entry.read_text())}
-    except tomllib.TOMLDecodeError as error:
+        table = {"name": path.stem if path.suffix == ".toml" else name, **tomllib.loads(entry.read_text())}
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UserError(f"{name}: not valid TOML: {error}") from None
+    if path.suffix == ".toml" and table["name"] in names() and table != read(table["name"]):
+        remedy = "rename the file" if table["name"] == path.stem else "change its key 'name'"
+        raise UserError(
+            f"{name} differs from the catalogue's experiment {table['name']!r}, whose name it has; {remedy}"
+        )
+    return table
 
 
 def published(name: str) -> dict[str, float]:
@@ -104,13 +113,14 @@ def make_experiment(name: str, preset: str, method: str, **overrides: Any) -> Ex
     table.pop("paper", None)
     table.pop("paper_rounds", None)
     presets = table.pop("preset", {})
+    where = f"experiment {table['name']!r}"
+    if not isinstance(presets, dict) or not isinstance(presets.get(preset, {}), dict):
+        raise UserError(f"{where}: write a preset as a table, [preset.{preset}], with its keys below it")
     if preset not in presets:
-        known = ", ".join(presets) or "none"
-        raise UserError(f"experiment {table['name']!r} has no preset {preset!r}; it has: {known}")
+        raise UserError(f"{where} has no preset {preset!r}; it has: {', '.join(presets) or 'none'}")
     chosen = dict(presets[preset])
     of_methods = {key: chosen.pop(key) for key, value in list(chosen.items()) if isinstance(value, dict)}
     settings = {**table, **chosen, **of_methods.get(method, {}), "preset": preset}
-    where = f"experiment {table['name']!r}"
     plain, made = (validated({**settings, **more}, where) for more in ({}, overrides))
     return made.model_copy(update={"changed": differing(made, plain)})
 

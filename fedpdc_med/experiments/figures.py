@@ -136,8 +136,8 @@ def rounds_to_reach(table: pd.DataFrame, title: str) -> Figure:
 
 def _reached(row: dict[Any, Any]) -> str:
     if row["there"]:
-        return f"{row['bar']:.1f}".removesuffix(".0") + ("" if row["seeds"] > 1 else ", one seed")
-    return f"in {row['seeds_that_reached']} of {row['seeds']} seeds" if row["seeds_that_reached"] else "never"
+        return f"{row['bar']:.1f}".removesuffix(".0") + ("" if row["compared"] > 1 else ", one seed")
+    return f"in {row['seeds_that_reached']} of {row['compared']} seeds" if row["seeds_that_reached"] else "never"
 
 
 def _plain(axes: Axes, title: str) -> None:

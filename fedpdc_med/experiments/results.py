@@ -12,7 +12,11 @@ from fedpdc_med.runs import Run
 
 OF_SITE = ("status", "films", "score", "weight")  # kept of each site's last round
 LAST = 5  # rounds over which a score is averaged: one round's swings by several points
-KEPT = ("experiment", "method", "preset", "seed", "rounds", "accuracy", "accuracy_by_round", "worst_recall_by_round")
+KEPT = (  # what a table or figure takes from a kept result
+    *("name", "experiment", "method", "preset", "seed", "changed", "rounds", "accuracy", "worst_recall", "score"),
+    *("accuracy_by_round", "worst_recall_by_round", "seconds_per_round", "bytes_per_round"),
+    *("less_than_paper", "command"),
+)
 
 
 def collect(paths: Iterable[Path], tell: Callable[[str], None] = print) -> list[dict[str, Any]]:

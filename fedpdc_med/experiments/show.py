@@ -76,13 +76,15 @@ def markdown(table: "pd.DataFrame") -> str:
 
 
 def settings_of(table: "pd.DataFrame") -> Iterator[tuple[str, str | None, dict[str, Any], list[dict[Any, Any]]]]:
-    """For each experiment, preset and change in it: title, what it is less than the paper in, columns and rows."""
+    """For each experiment, preset and change in it: title, notes (less than the paper in what), columns and rows."""
     for setting, rows in table.groupby(SETTING, sort=False):
         less = dict(zip(sorted(set(rows["less_than_paper"]) - {""}), ascii_lowercase, strict=False))
         title = f"{titled(setting)}: accuracy on the test images, %"
         told = "; ".join(f"{letter}: {words}" for words, letter in less.items())
-        caption = f"Less than the paper: {told}." if less else None
-        yield title, caption, columns_for(rows, less), rows.to_dict("records")
+        notes = [f"Less than the paper: {told}."] if less else []
+        if any(fewer_compared(row) for row in rows.to_dict("records")):
+            notes.append("(n): gain and reach are of n seeds, those that FedAvg ran with too.")
+        yield title, " ".join(notes) or None, columns_for(rows, less), rows.to_dict("records")
 
 
 def titled(setting: tuple[Hashable, ...]) -> str:
@@ -96,7 +98,7 @@ def columns_for(rows: "pd.DataFrame", less: dict[str, str]) -> dict[str, Any]:
         "method": lambda row: row["method"],
         "accuracy": lambda row: number(row["accuracy"]) + spread(row["spread"]),
         "runs": lambda row: str(row["seeds"]) + less.get(row["less_than_paper"], ""),
-        "gain": lambda row: signed(row["over_fedavg"]) + spread(row["over_fedavg_spread"]),
+        "gain": gain,
         "worst": lambda row: number(row["worst_recall"]),
         "score": lambda row: number(row["score"]),
         "reach": rounds_to_reach,
@@ -108,12 +110,22 @@ def columns_for(rows: "pd.DataFrame", less: dict[str, str]) -> dict[str, Any]:
     return {name: shown for name, shown in columns.items() if any(shown(row) for row in rows.to_dict("records"))}
 
 
+def gain(row: dict[str, Any]) -> str:
+    seeds = f" ({row['compared']})" if fewer_compared(row) else ""
+    return signed(row["over_fedavg"]) + spread(row["over_fedavg_spread"]) + seeds
+
+
+def fewer_compared(row: dict[Any, Any]) -> bool:
+    """Whether a gain is of fewer seeds than were run."""
+    return not missing(row["over_fedavg"]) and row["compared"] < row["seeds"]
+
+
 def rounds_to_reach(row: dict[str, Any]) -> str:
     paper = "" if missing(row["paper_to_reach"]) else f"/{row['paper_to_reach']:.0f}"
     if not missing(row["to_reach_fedavg"]):
         return f"{row['to_reach_fedavg']:.1f}".removesuffix(".0") + paper
     if row["seeds_that_reached"]:
-        return f"{row['seeds_that_reached']} of {row['seeds']}"
+        return f"{row['seeds_that_reached']} of {row['compared']}"
     compared = not missing(row["over_fedavg"]) and row["method"] != "solo"
     return "never" if compared else ""
 

@@ -31,11 +31,13 @@ def table(results: Sequence[dict[str, Any]], cost: dict[str, float] | None = Non
         literal = kind(row["method"]) == name and same_task(row["changed"])
         paper = published(row["experiment"]).get(name) if literal else None
         mean, reached = group["accuracy"].mean(), group["to_reach"]
-        gains = (group["accuracy"] - group["fedavg"]).dropna()  # seed by seed: a seed's partition sways every method
+        compared = group["fedavg"].notna()  # with the FedAvg of the same seed: its partition sways every method
+        gains, there = (group["accuracy"] - group["fedavg"])[compared], reached[compared].notna()
         rows.append(
             {
                 **row,
                 "seeds": len(group),
+                "compared": int(compared.sum()),
                 "accuracy": mean,
                 "spread": group["accuracy"].std() if len(group) > 1 else None,
                 "over_fedavg": gains.mean() if len(gains) and name != "fedavg" else None,
@@ -43,8 +45,8 @@ def table(results: Sequence[dict[str, Any]], cost: dict[str, float] | None = Non
                 "worst_recall": group["worst_recall"].mean(),
                 "score": group["score"].mean(),
                 "rounds": int(group["rounds"].max()),
-                "to_reach_fedavg": reached.mean() if reached.notna().all() else None,
-                "seeds_that_reached": int(reached.notna().sum()),
+                "to_reach_fedavg": reached.mean() if len(there) and there.all() else None,
+                "seeds_that_reached": int(there.sum()),
                 "bytes_per_round": group["bytes_per_round"].mean(),
                 "seconds_per_round": group["seconds_per_round"].mean(),
                 "time": time_of(row["method"], cost),
@@ -86,8 +88,12 @@ def read_cost(file: Path) -> dict[str, float]:
 
 
 def time_of(method: str, cost: dict[str, float]) -> float | None:
-    """The measured time of the method, or of its kind where no number changes how much it does."""
-    return cost.get(method, None if "epochs=" in method or "copies=" in method else cost.get(kind(method)))
+    """The measured time of the method, or of its kind where no number changes how much it does.
+
+    A number for `fedpdc-ce`'s strength, in place of by size, makes its public minibatches as large as the site's own.
+    """
+    more = ("epochs=", "copies=", *(["strength="] if method.startswith("fedpdc-ce ") else []))
+    return cost.get(method, None if any(word in method for word in more) else cost.get(kind(method)))
 
 
 def rounds_to_reach(accuracy_by_round: Sequence[float], wanted: float) -> int | None:

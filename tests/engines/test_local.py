@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from fedpdc_med.engines.local import DeviceEngine, ProcessEngine, chunks
+from fedpdc_med.engines.local import DeviceEngine, ProcessEngine, _train, chunks
+from fedpdc_med.errors import WorkFailed
 from fedpdc_med.federation.coordinator import Coordinator
 from fedpdc_med.runs import Run
 
@@ -41,7 +42,7 @@ def test_the_number_of_workers_does_not_change_a_bit(tiny_federation, tmp_path, 
     assert results == [in_this_process] * 3
 
 
-def test_a_worker_that_is_killed_is_replaced_and_the_result_is_the_same(tiny_federation, tmp_path):
+def test_a_worker_that_is_killed_is_replaced_and_the_result_is_the_same(tiny_federation, tmp_path, monkeypatch):
     federation = tiny_federation("fedavg", per_site={i: {"epochs": 60} for i in range(4)}, rounds=1)
     undisturbed, _ = final_model(federation, DeviceEngine(federation, "cpu"), tmp_path / "undisturbed")
     engine = ProcessEngine(federation, 2)
@@ -49,16 +50,20 @@ def test_a_worker_that_is_killed_is_replaced_and_the_result_is_the_same(tiny_fed
     victim = next(iter(engine.pool._processes))
 
     def kill():
-        time.sleep(0.3)
+        while not list((tmp_path / "disturbed").glob("site_models/*.safetensors")):  # one of the four has answered
+            time.sleep(0.005)
         os.kill(victim, signal.SIGKILL)
 
-    threading.Thread(target=kill).start()
+    submit, submitted = engine._submit, []
+    monkeypatch.setattr(engine, "_submit", lambda work, *rest: submitted.append(work) or submit(work, *rest))
+    threading.Thread(target=kill, daemon=True).start()
     try:
         state, records = final_model(federation, engine, tmp_path / "disturbed")
     finally:
         engine.close()
     assert [site["status"] for site in records[0]["sites"].values()] == ["ok"] * 4
     assert state == undisturbed
+    assert submitted.count(_train) > 4, "the worker did not die while it trained"
 
 
 def test_the_coordinators_own_training_outlives_its_worker(tiny_federation, tmp_path):
@@ -77,6 +82,34 @@ def test_the_coordinators_own_training_outlives_its_worker(tiny_federation, tmp_
     finally:
         engine.close()
     assert (tmp_path / "there").read_bytes() == (tmp_path / "here").read_bytes()
+
+
+@pytest.mark.parametrize("work", ["predict", "finetune", "search_weights"])
+def test_work_whose_worker_dies_twice_fails_in_words(tiny_federation, tmp_path, work):
+    federation = tiny_federation("fedpdc", settings={"weighting": "learned"})
+    start, engine, over = _initial(federation, tmp_path), ProcessEngine(federation, 1), threading.Event()
+    killed = set()
+
+    def kill_all():
+        while not over.wait(0.01):
+            for process in list((engine.pool._processes or {}).values()):
+                killed.add(process.pid)
+                process.kill()
+
+    killing = threading.Thread(target=kill_all)
+    killing.start()
+    try:
+        with pytest.raises(WorkFailed, match=r"died twice; .* the run can be resumed"):
+            {
+                "predict": lambda: engine.predict(start, "test")(),
+                "finetune": lambda: engine.finetune(start, tmp_path / "answer", 1),
+                "search_weights": lambda: engine.search_weights([start], [1.0], 1),
+            }[work]()
+    finally:
+        over.set()
+        killing.join()
+        engine.close()
+    assert len(killed) == 2
 
 
 def _initial(federation, folder):

@@ -4,11 +4,14 @@ import numpy as np
 import pytest
 
 from fedpdc_med.algorithms import make_method
-from fedpdc_med.experiments.benchmark import build
+from fedpdc_med.errors import UserError
+from fedpdc_med.experiments.benchmark import build, config_of
+from fedpdc_med.experiments.commands import check_same
 from fedpdc_med.experiments.datasets import load
-from fedpdc_med.experiments.experiment import make_experiment, names, published, read
+from fedpdc_med.experiments.experiment import CATALOGUE, make_experiment, names, published, read
 from fedpdc_med.experiments.results import described, less_than_paper
 from fedpdc_med.federation.arrangement import arranged
+from fedpdc_med.runs import Run
 
 DIGITS = load("digits")
 
@@ -99,6 +102,33 @@ def test_the_papers_numbers_are_the_ones_it_prints():
     }
     assert published("tiny-imagenet-resnet18-b0.3")["fedprox"] == 17.58
     assert published("digits") == {}
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "says"),
+    [
+        ("cifar10-cnn-b0.1.toml", "beta = 5", "name it has; rename the file$"),
+        ("mine.toml", 'name = "cifar10-cnn-b0.1"', "name it has; change its key 'name'$"),
+    ],
+)
+def test_an_edited_copy_does_not_pass_for_the_catalogues_experiment(tmp_path, file, line, says):
+    text = (CATALOGUE / "cifar10-cnn-b0.1.toml").read_text()
+    (tmp_path / file).write_text(line + "\n" + text.replace("beta = 0.1\n", ""))
+    with pytest.raises(UserError, match=says):
+        make_experiment(str(tmp_path / file), "quick", "fedavg")
+    (tmp_path / "cifar10-cnn-b0.1.toml").write_text(text)  # to the letter
+    copied = make_experiment(str(tmp_path / "cifar10-cnn-b0.1.toml"), "quick", "fedavg")
+    assert copied == make_experiment("cifar10-cnn-b0.1", "quick", "fedavg")
+
+
+def test_resume_tells_a_run_of_some_images_from_one_of_all(tmp_path):
+    fedavg, folder = make_method("fedavg"), tmp_path / "run"
+    every, some = (make_experiment("digits", "quick", "fedavg", images=images) for images in (None, 700))
+    for there, other, says in ((some, every, "images = 700, not None"), (every, some, "images = None, not 700")):
+        Run.create(folder, config_of(there, fedavg, DIGITS, None, folder), overwrite=True)
+        check_same(folder, there, fedavg)
+        with pytest.raises(UserError, match=says):
+            check_same(folder, other, fedavg)
 
 
 def test_a_row_says_in_which_ways_it_did_less_than_the_paper():

@@ -1,6 +1,7 @@
 """Results of runs: kept, read back, and set beside the paper's numbers."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,7 @@ from fedpdc_med.experiments import show
 from fedpdc_med.experiments.benchmark import start
 from fedpdc_med.experiments.experiment import CATALOGUE, make_experiment
 from fedpdc_med.experiments.figures import draw
+from fedpdc_med.experiments.figures import rounds_to_reach as rounds_figure
 from fedpdc_med.experiments.results import collect, command_of, keep, result_of, run_name
 from fedpdc_med.experiments.show import markdown
 from fedpdc_med.experiments.tables import by_score, chosen, read_cost, rounds_to_reach, table
@@ -63,6 +65,27 @@ def test_the_gain_over_fedavg_is_counted_seed_by_seed():
     assert moon["over_fedavg"] == pytest.approx(2.0)
     assert moon["over_fedavg_spread"] == pytest.approx(2**0.5)
     assert fedavg[["over_fedavg", "over_fedavg_spread"]].isna().all()
+
+
+def test_a_seed_without_fedavg_counts_neither_for_nor_against_a_method():
+    rows = table(
+        [
+            *(result(seed=seed) for seed in (0, 1)),  # 30 in the end
+            *(result("moon", seed=seed, curve=(1.0, 33.0)) for seed in (0, 1, 2)),
+            *(result("abavg", seed=seed, curve=(1.0, 30.0 + seed)) for seed in (1, 2)),
+            *(result("fedprox", seed=seed, curve=(31.0 - 2 * seed,)) for seed in (0, 1, 2)),  # only seed 0 gets there
+        ]
+    )
+    moon = row_of(rows, "moon")
+    assert (moon["seeds"], moon["compared"], moon["seeds_that_reached"], moon["to_reach_fedavg"]) == (3, 2, 2, 2)
+    text = markdown(rows)
+    assert "| moon | 33.0±0.0 | 3a | +3.0±0.0 (2) | 0.0 | 25.0 | 2/37 |" in text
+    assert "| 2a | +1.0 (1) | 0.0 | 25.0 | 2 |" in text
+    assert "| 3a | +0.0±1.4 (2) | 0.0 | 25.0 | 1 of 2 |" in text
+    assert "(n): gain and reach are of n seeds, those that FedAvg ran with too." in text
+    assert "(n)" not in markdown(table([result(), result("moon")]))
+    labels = {text.get_text() for text in rounds_figure(rows, "").axes[0].texts}
+    assert labels == {"3", "2", "2, one seed", "in 1 of 2 seeds"}
 
 
 def test_the_tables_as_markdown_have_a_row_a_method():
@@ -216,6 +239,15 @@ def test_the_time_of_other_epochs_is_not_guessed():
     assert row_of(rows, "server-finetune server_epochs=3")[["time"]].isna().all()
 
 
+def test_the_time_of_another_strength_of_fedpdc_ce_is_not_guessed():
+    cost = {"fedpdc-ce": 1.24, "fedpdc-ce strength=1": 1.71, "fedpdc-ce learned": 1.46, "fedpdc reference": 1.63}
+    unknown = ["fedpdc-ce strength=0.3", "fedpdc-ce strength=1 learned"]  # with public minibatches of full size
+    known = {"fedpdc-ce": 1.24, "fedpdc-ce strength=1": 1.71, "fedpdc reference strength=3": 1.63}
+    rows = table([result(method) for method in [*known, *unknown]], cost)
+    assert {method: row_of(rows, method)["time"] for method in known} == known
+    assert all(row_of(rows, method)[["time"]].isna().all() for method in unknown)
+
+
 def test_changes_of_ones_own_experiment_file_tell_its_runs_apart(tmp_path):
     own = tmp_path / "mine.toml"
     own.write_text((CATALOGUE / "digits.toml").read_text())
@@ -230,6 +262,20 @@ def test_an_unfinished_run_says_how_to_go_on(tmp_path):
     run = Run.create(tmp_path / "run", {"kind": "benchmark"})
     with pytest.raises(UserError, match="is not finished; continue it with: fedpdc resume"):
         result_of(run)
+
+
+@pytest.mark.parametrize("key", result())
+def test_a_kept_result_that_lacks_something_is_named(tmp_path, key):
+    keep([result()], tmp_path)
+    (file,) = tmp_path.iterdir()
+    file.write_text(json.dumps({name: value for name, value in result().items() if name != key}))
+    with pytest.raises(UserError, match=rf"json is no kept result: it has no '{key}'"):
+        collect([tmp_path])
+
+
+def test_the_kept_results_of_the_documents_are_read():
+    folder = Path(__file__).parents[2] / "docs" / "results"
+    assert len(table(collect([folder, folder / "search"]))) > 50
 
 
 @pytest.mark.parametrize("text", ["{", "[]", json.dumps({"experiment": "digits"})])

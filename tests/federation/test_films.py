@@ -62,10 +62,10 @@ def test_the_same_generator_gives_the_same_batch():
 def test_rotation_fills_with_black_and_keeps_the_centre():
     bright = Films.of(np.full((1, 3, 9, 9), 200, np.uint8), np.array([0]))
     preparation = Preparation(mean=(50.0,) * 3, std=(50.0,) * 3, rotate=45.0)
-    image = TrainingFilms(bright, None, preparation).batch(torch.tensor([0]), torch.Generator().manual_seed(0))[0][0]
+    image = TrainingFilms(bright, None, preparation).batch(torch.tensor([0]), torch.Generator().manual_seed(3))[0][0]
     assert torch.allclose(image[:, 4, 4], torch.tensor(3.0), atol=1e-4)  # (200 - 50) / 50
-    assert image.min() >= -1 - 1e-4  # black is (0 - 50) / 50
-    assert image[:, 0, 0].max() < 3
+    corners = image[:, ::8, ::8]  # this generator turns by 44.6 degrees: the corners show what lies outside
+    assert torch.allclose(corners, torch.tensor(-1.0), atol=1e-4)  # black is (0 - 50) / 50
 
 
 def test_per_image_normalisation_hides_exposure():
