@@ -307,7 +307,7 @@ def check_same(folder: Path, experiment: "Experiment", method: "Method") -> None
         if there.get(key) != wanted[key]:
             raise UserError(
                 f"{folder} holds a run with {key} = {there.get(key)!r}, not {wanted[key]!r}; "
-                "choose another --out, or say --overwrite"
+                "choose another --out, or say --overwrite in place of --resume"
             )
 
 

@@ -238,12 +238,14 @@ def check_same(run: "Run", settings: Any, method: Any) -> None:
     from fedpdc_med.algorithms import make_method
 
     config = run.config
+    if config["kind"] != "simulation":
+        raise UserError(f"{run.folder} holds no simulation but a {config['kind']} run; choose another --out")
     wanted = {"method": method.name, **settings.model_dump(), **method.model_dump()}
     there = {**config.get("simulation", {}), **make_method(**config["method"]).model_dump()}
     there["method"] = config["method"]["name"]
     for key, value in wanted.items():
         if there.get(key) != value:
             raise UserError(
-                f"{run.folder} holds a run with {key} = {there.get(key)!r}, not {value!r}; say --overwrite, or "
-                "choose another --out"
+                f"{run.folder} holds a run with {key} = {there.get(key)!r}, not {value!r}; choose another "
+                "--out, or say --overwrite in place of --resume"
             )

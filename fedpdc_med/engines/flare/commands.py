@@ -60,11 +60,12 @@ def checked_run(name: str, option: str) -> str:
 
 @contextlib.contextmanager
 def advising_name() -> Iterator[None]:
-    """What a simulation's advice calls --out is --name here."""
+    """What a simulation's advice calls --out is --name here, and a run is continued without --resume."""
     try:
         yield
     except UserError as error:
-        raise UserError(str(error).replace("another --out", "another --name")) from None
+        said = str(error).replace("another --out", "another --name").replace(" in place of --resume", "")
+        raise UserError(said) from None
 
 
 @contextlib.contextmanager
