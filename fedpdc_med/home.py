@@ -6,6 +6,8 @@ from pathlib import Path
 
 from fedpdc_med.errors import UserError
 
+TAKEN = ("global", "reference")  # the shared model and the reference set stand beside the sites under these names
+
 
 def home() -> Path:
     return Path(os.environ.get("FEDPDC_HOME") or "fedpdc-data")
@@ -27,3 +29,10 @@ def checked_name(site: str) -> str:
             "a site's name has lower-case letters, digits, - and _ only (at most 64), for example harbor-general"
         )
     return site
+
+
+def hospital_name(site: str) -> str:
+    """A name that a hospital may have."""
+    if site in TAKEN:
+        raise UserError(f"a site cannot be called {site!r}, which means something else in a run; choose another name")
+    return checked_name(site)

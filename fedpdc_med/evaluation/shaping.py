@@ -49,12 +49,13 @@ def site_shares(table: pd.DataFrame) -> pd.DataFrame:
             used=("used", "sum"),
             films=("films", "max"),
             score=("score", "mean"),
-            weight=("weight", "mean"),
-            fedavg=("fedavg", "mean"),
+            weight=("weight", "sum"),
+            fedavg=("fedavg", "sum"),
             epsilon=("epsilon", "max"),
         )
         .reset_index()
     )
+    shares[["weight", "fedavg"]] /= table["round"].nunique()  # also of rounds that do not name the site
     with np.errstate(divide="ignore", invalid="ignore"):
         shares["ratio"] = (shares["weight"] / shares["fedavg"]).where(shares["fedavg"] > 0)
     return shares.sort_values("weight", ascending=False, kind="stable", ignore_index=True)

@@ -36,13 +36,17 @@ class RecallDrop:
 
 @dataclass(frozen=True)
 class Headline:
-    """The three numbers that matter, of one model; `drop` is None when no site stayed outside."""
+    """The three numbers that matter, of one model; `drop` is None when no site stayed outside.
+
+    `drops` has every outside site, `drop` and `outside` are of the one where recall falls furthest.
+    """
 
     split: str
     worst: Estimate
     macro: Estimate
     drop: RecallDrop | None
     outside: str
+    drops: dict[str, RecallDrop]
 
 
 def site_by_class(frame: pd.DataFrame, interval: Method = "auto") -> pd.DataFrame:
@@ -157,7 +161,7 @@ def headline(
     }
     known = {site: drop for site, drop in drops.items() if np.isfinite(drop.macro.value)}
     worst = max(known, key=lambda site: known[site].macro.value, default="")
-    return Headline(split, worst_class(table), macro_recall(table), known.get(worst), worst)
+    return Headline(split, worst_class(table), macro_recall(table), known.get(worst), worst, known)
 
 
 def untaught_classes(sites: dict[str, dict[str, Any]], classes: list[str]) -> list[str]:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from fedpdc_med.errors import UserError
 from fedpdc_med.federation.messages import LocalSettings
 from fedpdc_med.federation.privacy import Privacy
-from fedpdc_med.home import checked_name
+from fedpdc_med.home import hospital_name
 from fedpdc_med.imaging.classes import CLASSES
 from fedpdc_med.imaging.phantom import ADULT_MIX
 from fedpdc_med.imaging.scanners import Scanner
@@ -55,7 +55,7 @@ class HospitalSite(BaseModel):
     @classmethod
     def _file_name(cls, name: str) -> str:
         try:
-            return checked_name(name)
+            return hospital_name(name)
         except UserError as error:
             raise ValueError(str(error)) from None
 

@@ -88,6 +88,8 @@ def report(
     if not folder.is_dir():
         raise UserError(f"{run}: there is no such folder; name a run directory")
     file = out or run / "report.html"
+    if out is None and file.is_symlink():  # the run may come from anybody
+        raise UserError(f"{file} is a link; remove it, or name the file to write with --out")
     text = make_report(open_run(folder.parent, folder.name))
     try:
         file.write_text(text, encoding="utf-8")

@@ -3,6 +3,7 @@
 The list only grows. A decision counts for the model it was made on, named by the SHA-256 of its file.
 """
 
+import errno
 import fcntl
 import json
 import os
@@ -12,7 +13,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from hashlib import file_digest
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from fedpdc_med.errors import UserError
 
@@ -106,20 +107,29 @@ def sign(
 
 
 def _append(folder: Path, made: list[Decision]) -> None:
-    """Read, add and replace under a lock, so that two reviewers at once lose nothing."""
+    """Read, add and replace under a lock, so that two reviewers at once lose nothing.
+
+    A run may come from anybody, so nothing is written through a link in it.
+    """
     try:
-        with (folder / f".{FILE}.lock").open("w") as lock:
+        with _opened(folder / f".{FILE}.lock", os.O_RDWR) as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             every = [*read_decisions(folder), *made]
             text = json.dumps({"format": FORMAT, "decisions": [asdict(one) for one in every]}, indent=2)
             draft = folder / f".{FILE}.{os.getpid()}"
-            with draft.open("w", encoding="utf-8") as file:
+            draft.unlink(missing_ok=True)
+            with _opened(draft, os.O_WRONLY | os.O_EXCL) as file:
                 file.write(text + "\n")
                 file.flush()
                 os.fsync(file.fileno())
             draft.replace(folder / FILE)
     except OSError as error:
-        raise UserError(f"the decision cannot be written beside the run: {error.strerror}") from None
+        why = f".{FILE}.lock is a link; remove it" if error.errno == errno.ELOOP else error.strerror
+        raise UserError(f"the decision cannot be written beside the run: {why}") from None
+
+
+def _opened(file: Path, how: int) -> IO[str]:
+    return os.fdopen(os.open(file, how | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666), "w", encoding="utf-8")
 
 
 @dataclass(frozen=True)

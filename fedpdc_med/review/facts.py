@@ -6,6 +6,7 @@ import pandas as pd
 
 from fedpdc_med.evaluation.predictions import spoken
 from fedpdc_med.evaluation.recall import Estimate
+from fedpdc_med.evaluation.shaping import OK
 from fedpdc_med.evaluation.sites import Headline, untaught_classes
 from fedpdc_med.review.by_method import is_main
 from fedpdc_med.review.library import RunView
@@ -40,7 +41,7 @@ def model_facts(view: RunView) -> list[tuple[str, str]]:
         ("Method", _method(config["method"])),
         ("Network", f"{plan.get('model', 'unknown')}, {plan.get('norm', 'unknown')} normalisation"),
         ("Rounds", f"{len(view.rounds)} of {view.planned_rounds}" if view.planned_rounds else str(len(view.rounds))),
-        ("Trained by", count(len(taking_part), "site")),
+        ("Trained by", _trained_by(view, taking_part)),
         ("Training films", f"{training.to_numpy().sum():,}" if len(training.columns) else _films_sent(view)),
         ("Sites outside", ", ".join(outside) or "none"),
         ("Reference set", _reference(reference, plan)),
@@ -67,12 +68,12 @@ def sites_table(view: RunView) -> pd.DataFrame:
         site = view.sites.get(name, {})
         row = {
             "site": view.title_of(name),
-            "took part": "yes" if site.get("takes_part", True) else "no, outside",
-            "films": f"{site['films']:,}" if site else f"{_in_rounds(view)[name]:,}",
+            "took part": _took_part(view, name),
+            "films": _told(site.get("films") if site else _in_rounds(view)[name]),
         }
         if site:
-            row["patients"] = f"{site.get('patients', 0):,}"
-            known = name in training.index
+            row["patients"] = _told(site.get("patients"))
+            known = name in training.index and bool(site.get("training_films"))
             row |= {f"training: {spoken(one)}": str(training.loc[name, one]) if known else "" for one in view.classes}
         rows.append(row)
     return pd.DataFrame(rows)
@@ -125,6 +126,11 @@ def worst_named(worst: Estimate, recall: pd.DataFrame) -> str:
     return spoken(worst.name) + equally
 
 
+def worst_of(numbers: Headline) -> str:
+    """Which outside site a number is of, where there are several."""
+    return f"the worst of {len(numbers.drops)} sites outside" if len(numbers.drops) > 1 else ""
+
+
 def changed_by(drop: Estimate, split: str) -> str:
     """A fall in words, as in `0.12 lower than on holdout (-0.20 to -0.04)`."""
     size = f"{abs(drop.value):.2f}"
@@ -151,10 +157,35 @@ def _weak(recall: pd.DataFrame) -> list[str]:
 
 
 def _sites(view: RunView) -> tuple[list[str], list[str]]:
+    """The names of the sites that take part, and the titles of those outside."""
     if not view.sites:
         return sorted(_in_rounds(view)), []
-    part = [view.title_of(name) for name, site in view.sites.items() if site.get("takes_part", True)]
+    part = [name for name, site in view.sites.items() if site.get("takes_part", True)]
     return part, [view.title_of(name) for name, site in view.sites.items() if not site.get("takes_part", True)]
+
+
+def _trained_by(view: RunView, taking_part: list[str]) -> str:
+    """The sites whose updates were used, where the rounds say so; a few others are named."""
+    never = [view.title_of(name) for name in taking_part if _never_used(view, name)]
+    used = count(len(taking_part) - len(never), "site")
+    if not never:
+        return used
+    return f"{used}; no update of {', '.join(never) if len(never) <= 5 else f'{len(never)} more'} was used"
+
+
+def _never_used(view: RunView, site: str) -> bool:
+    return bool(view.rounds) and all(record["sites"].get(site, {}).get("status") != OK for record in view.rounds)
+
+
+def _took_part(view: RunView, site: str) -> str:
+    if not view.sites.get(site, {}).get("takes_part", True):
+        return "no, outside"
+    return "no update used" if _never_used(view, site) else "yes"
+
+
+def _told(number: int | None) -> str:
+    """A count; in a federation across hospitals some are not told to the coordinator."""
+    return f"{number:,}" if number else "not told"
 
 
 def _in_rounds(view: RunView) -> dict[str, int]:

@@ -80,7 +80,10 @@ class RunView:
         return dict(self.config.get("sites", {}))
 
     def title_of(self, site: str) -> str:
-        return str(self.sites.get(site, {}).get("title") or site)
+        """A site's title, with its name where another site has the same one."""
+        titles = {name: str(about.get("title") or name) for name, about in self.sites.items()}
+        title = titles.pop(site, site)
+        return f"{title} ({site})" if title in titles.values() and title != site else title
 
 
 @dataclass(frozen=True)

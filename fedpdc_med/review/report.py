@@ -111,7 +111,7 @@ def big_numbers(view: RunView, numbers: Headline, recall: pd.DataFrame) -> list[
     where, change = view.title_of(numbers.outside), facts.changed_by(numbers.drop.macro, numbers.split)
     note = numbers.drop.macro.note
     outside = (f"Macro recall at {where}, which took no part", look.share(numbers.drop.level))
-    return [*shown, (*outside, f"{change}; {note}" if note else change)]
+    return [*shown, (*outside, "; ".join(part for part in (change, facts.worst_of(numbers), note) if part))]
 
 
 def _estimate(estimate: Estimate, rests_on: str) -> tuple[str, str]:
@@ -262,8 +262,11 @@ def calibration_section(frame: pd.DataFrame) -> Section:
 
 
 def shortcuts_section(view: RunView, predictions: pd.DataFrame) -> Section:
-    found: Checked = check(open_shelf(view) if facts.is_medical(view) else None, predictions, view.classes)
+    shelf = open_shelf(view) if facts.is_medical(view) else None
+    found: Checked = check(shelf, predictions, view.classes, view.sites)
     section = Section("Shortcuts")
+    if found.findings:
+        section.sentences.append(f"Looked for in {look.count(found.films, 'film')} of {found.whose}.")
     words = {"alarm": "ALARM", "watch": "Watch", "fine": "Fine", "not estimable": "Not estimable"}
     for finding in found.findings:
         section.sentences.append(f"{words[finding.verdict]}: {finding.name}. {finding.sentence}")

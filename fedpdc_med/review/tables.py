@@ -51,12 +51,14 @@ def recall(table: pd.DataFrame) -> pd.DataFrame:
 
 def by_site(table: pd.DataFrame, classes: list[str], title_of: Callable[[str], str]) -> pd.DataFrame:
     """From `site_by_class`: one row a site, one column a class; one row each where there are many classes."""
-    cells = [(title_of(str(row["site"])), spoken(str(row["class"])), row) for _, row in table.iterrows()]
+    titles = {str(site): title_of(str(site)) for site in table["site"].unique()}
+    cells = [(str(row["site"]), spoken(str(row["class"])), row) for _, row in table.iterrows()]
     if len(classes) > 6:
-        return pd.DataFrame([{"site": s, "class": c, "recall": _recall(row)} for s, c, row in cells if row["total"]])
+        long = [{"site": titles[s], "class": c, "recall": _recall(row)} for s, c, row in cells if row["total"]]
+        return pd.DataFrame(long)
     wide: dict[str, dict[str, str]] = {}
     for site, label, row in cells:
-        wide.setdefault(site, {"site": site})[label] = _recall(row)
+        wide.setdefault(site, {"site": titles[site]})[label] = _recall(row)
     return pd.DataFrame(list(wide.values()))
 
 

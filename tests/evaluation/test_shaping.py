@@ -85,3 +85,11 @@ def test_no_rounds_make_empty_tables():
     assert len(site_shares(site_rounds([]))) == 0
     assert len(not_used(site_rounds([]))) == 0
     assert len(recall_rounds([], ["normal"])) == 0
+
+
+def test_a_round_that_does_not_name_a_site_counts_as_nothing_from_it():
+    one = {"status": "ok", "films": 10, "weight": 0.5}
+    rounds = [{"round": 1, "sites": {"a": one, "b": one}}, {"round": 2, "sites": {"a": {**one, "weight": 1.0}}}]
+    shares = site_shares(site_rounds(rounds)).set_index("site")
+    assert shares.loc["b", ["weight", "fedavg"]].tolist() == [0.25, 0.25]
+    assert shares.loc["a", ["weight", "fedavg"]].tolist() == [0.75, 0.75]

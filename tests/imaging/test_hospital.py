@@ -36,6 +36,8 @@ def test_a_hospital_with_real_films_names_its_store(tmp_path):
     ("text", "says"),
     [
         ("SITE = HospitalSite(name='A B', films='x')", "a.py, field 'name': a site's name has lower-case letters"),
+        ("SITE = HospitalSite(name='global', films='x')", "a.py, field 'name': a site cannot be called 'global'"),
+        ("SITE = HospitalSite(name='reference', films='x')", "a.py, field 'name': a site cannot be called 'reference'"),
         ("SITE = HospitalSite(name='a')", "a.py, field 'films': Field required"),
         ("SITE = HospitalSite(name='a', films='x', colour=1)", "a.py, field 'colour': there is no such field"),
         ("SITE = HospitalSite(name='a', films='x', tilte='A')", "no such field; did you mean 'title'?"),

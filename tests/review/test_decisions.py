@@ -140,3 +140,18 @@ def test_a_folder_that_cannot_be_written_says_so(run):
     (run / ".review.json.lock").mkdir()
     with pytest.raises(UserError, match="cannot be written beside the run"):
         accept(run)
+
+
+@pytest.mark.parametrize("kind", ["lock", "draft"])
+def test_signing_a_run_writes_through_no_link_in_it(run, tmp_path_factory, kind):
+    name = f".review.json.{'lock' if kind == 'lock' else os.getpid()}"
+    elsewhere = tmp_path_factory.mktemp("elsewhere") / "thesis.txt"
+    elsewhere.write_text("years of work")
+    (run / name).symlink_to(elsewhere)
+    if kind == "lock":
+        with pytest.raises(UserError, match="lock is a link; remove it"):
+            accept(run)
+        (run / name).unlink()
+    accept(run)
+    assert elsewhere.read_text() == "years of work"
+    assert len(read_decisions(run)) == 1 and not (run / "review.json").is_symlink()

@@ -259,3 +259,20 @@ def test_films_of_a_run_that_came_alone_are_not_shown(simulated, tmp_path, monke
 
 def as_read(text: object) -> str:
     return str(text).replace("\\", "").replace("\u2060", "")
+
+
+def test_a_threshold_that_could_not_be_chosen_is_the_readers_own(tmp_path, write_run, draw):
+    """No weighting film of pneumonia: the slider stands at 0.5, which nothing has chosen."""
+    file = write_run(tmp_path / "a") / "predictions.parquet"
+    frame = pd.read_parquet(file)
+    frame[(frame["split"] != "weighting") | (frame["label"] != "pneumonia")].to_parquet(file, index=False)
+    page = draw(tmp_path, "operating")
+    assert page.test.main.slider[0].value == 0.5
+    assert "This threshold is your own" in page.text
+    assert "chosen on" not in charts(page)
+    page.test.main.selectbox[0].set_value("covid-19").run()
+    assert "This threshold is your own" not in page.text and "chosen on" in charts(page)
+
+
+def charts(page):
+    return "".join(chart.proto.spec for chart in page.test.main.get("plotly_chart"))

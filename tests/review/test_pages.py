@@ -196,3 +196,15 @@ def test_what_was_chosen_outlives_a_reload(tmp_path, write_run, draw):
     address = {key: first.query_params[key] for key in ("run", "split", "interval")}
     again = draw(tmp_path, "recall", query=address).test  # a new session
     assert (again.sidebar.selectbox[2].value, again.sidebar.radio[0].value) == ("weighting", "exact")
+
+
+def test_a_second_run_is_compared_at_the_same_outside_site(tmp_path, write_run, draw, another_outside):
+    """The second run does worst at another hospital, which is not what stands beside the first run's."""
+    write_run(tmp_path / "a", external=OUTSIDE)
+    another_outside(write_run(tmp_path / "b", external=OUTSIDE | {"normal": (18, 20)}), worse=True)
+    text = draw(tmp_path, "overview", run="a", second="b").text
+    level = headline(open_run(tmp_path, "b").predictions).drops["island"].level
+    assert headline(open_run(tmp_path, "b").predictions).outside == "lake"
+    assert f"second run there: {level:.2f}" in text and "sites outside" not in text
+    text = draw(tmp_path, "overview", run="b", second="a").text
+    assert "the worst of 2 sites outside" in text and "second run, at island: 0.36" in text

@@ -4,9 +4,11 @@ import base64
 import re
 import subprocess
 import sys
+import tomllib
 from html.parser import HTMLParser
 
 import numpy as np
+import tomli_w
 
 from fedpdc_med.evaluation.calibration import calibration
 from fedpdc_med.evaluation.discrimination import discrimination
@@ -219,3 +221,52 @@ def test_the_command_writes_the_page_and_a_mistake_is_one_line(tmp_path, write_r
         done = fedpdc(*arguments)
         assert done.returncode == 2 and says in done.stderr
         assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+
+
+def test_the_command_writes_through_no_link_in_the_run(tmp_path, write_run):
+    run = write_run(tmp_path / "a")
+    (tmp_path / "thesis.txt").write_text("years of work")
+    (run / "report.html").symlink_to(tmp_path / "thesis.txt")
+    done = fedpdc(run)
+    assert done.returncode == 2 and "is a link; remove it, or name the file to write with --out" in done.stderr
+    assert (tmp_path / "thesis.txt").read_text() == "years of work"
+
+
+def test_hospitals_of_one_title_stay_two(tmp_path, write_run):
+    same = {"harbor": "City Hospital", "hill": "City Hospital"}
+    write_run(tmp_path / "a", titles=same)
+    _, read = report_of(tmp_path, "a")
+    rows = [row[0] for row in read.tables["On each site's own test films"][1:]]
+    assert rows == ["City Hospital (harbor)", "City Hospital (hill)"]
+    assert [row[0] for row in read.tables["Sites"][1:]] == rows
+
+
+def test_the_worst_of_several_outside_sites_is_said_to_be_that(tmp_path, write_run, another_outside):
+    folder = write_run(tmp_path / "a", external=OUTSIDE)
+    assert "sites outside" not in report_of(tmp_path, "a")[1].text
+    another_outside(folder)
+    read = report_of(tmp_path, "a")[1]
+    assert "Macro recall at island, which took no part" in read.text
+    assert "the worst of 2 sites outside" in read.text
+
+
+def as_federation(folder, silent):
+    """As a coordinator writes it: no patients, and nothing of a hospital that never answered."""
+    config = tomllib.loads((folder / "config.toml").read_text())
+    for name, site in config["sites"].items():
+        del site["patients"]
+        if name == silent:
+            site |= {"films": 0, "training_films": {}}
+    (folder / "config.toml").write_text(tomli_w.dumps(config))
+
+
+def test_what_hospitals_did_not_tell_is_no_number(tmp_path, write_run):
+    never = {(t, "hill"): ("failed", "no answer within 20 s") for t in range(1, 5)}
+    as_federation(write_run(tmp_path / "a", missing=never), silent="hill")
+    read = report_of(tmp_path, "a")[1]
+    assert ["Trained by", "1 site; no update of hill was used"] in read.tables["The model"]
+    head, harbor, hill = read.tables["Sites"]
+    assert [dict(zip(head, row, strict=True))["patients"] for row in (harbor, hill)] == ["not told", "not told"]
+    assert (harbor[1], hill[1]) == ("yes", "no update used")
+    assert (harbor[2], hill[2]) == ("60", "not told")
+    assert set(hill[4:]) == {""}

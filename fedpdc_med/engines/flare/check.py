@@ -6,11 +6,12 @@ import os
 import socket
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from cryptography import x509
 
 from fedpdc_med.engines.flare.kits import read_kit
-from fedpdc_med.engines.flare.provision import EXECUTOR, FILTER
+from fedpdc_med.engines.flare.provision import EXECUTOR, FILTER, authorization
 from fedpdc_med.engines.flare.site import load_hospital
 from fedpdc_med.errors import UserError
 from fedpdc_med.home import home
@@ -75,11 +76,44 @@ def films(folder: Path, name: str) -> Check:
 
 
 def policy(folder: Path) -> Check:
-    """The two policies that a hospital should not lose by accident."""
-    filtered = FILTER in (folder / "local" / "privacy.json").read_text()
-    closed = EXECUTOR in (folder / "local" / "resources.json").read_text()
-    found = "only model state and named numbers leave; only the installed trainer runs"
-    return Check("policy", filtered and closed, found if filtered and closed else "local/ is not as provisioned")
+    """The policies that a hospital should not lose by accident."""
+    rules = {"authorization.json": _rights, "resources.json": _closed, "privacy.json": _filtered}
+    for name, holds in rules.items():
+        try:
+            kept = holds(json.loads((folder / "local" / name).read_text()))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            kept = False
+        if not kept:
+            found = (
+                f"local/{name} is missing or allows more than it should; put back the kit's own, or ask for a new kit"
+            )
+            return Check("policy", False, found)
+    return Check("policy", True, "only model state and named numbers leave; only the installed trainer runs")
+
+
+def _rights(found: Any) -> bool:
+    """As provisioned, or tightened: a right taken away, or all of them from a role."""
+    ours = authorization("hospital")["permissions"]
+    return all(
+        role in ours
+        and rights.keys() == ours[role].keys()
+        and all(value in (ours[role][name], "none") for name, value in rights.items())
+        for role, rights in found["permissions"].items()
+    )
+
+
+def _closed(found: Any) -> bool:
+    enforced = found.get("class_list_enforcement_mode", "enforce") == "enforce"
+    return enforced and bool(found["class_allow_list"] == [EXECUTOR])
+
+
+def _filtered(found: Any) -> bool:
+    """A job may name any scope of the site, so each must have the filter; other jobs get the default one."""
+    filtered = {}
+    for scope in found["scopes"]:
+        ours = [one for one in scope["task_result_filters"] if one["path"] == FILTER and "direction" not in one]
+        filtered[scope["name"]] = bool(ours)
+    return filtered.get(found["default_scope"], False) and all(filtered.values())
 
 
 def reference() -> Check:

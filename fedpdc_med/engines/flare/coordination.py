@@ -99,7 +99,7 @@ def fingerprint(reference: Reference) -> str:
 
 
 def described(title: str) -> dict[str, Any]:
-    return {"title": title, "takes_part": True, "films": 0, "patients": 0, "training_films": {}}
+    return {"title": title, "takes_part": True, "films": 0, "training_films": {}}
 
 
 def plan_of(config: dict[str, Any], reference: Reference) -> Plan:

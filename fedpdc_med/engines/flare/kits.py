@@ -75,6 +75,11 @@ def settle(folder: Path) -> None:
     replace_text(file, json.dumps(resources, indent=2) + "\n")
 
 
-def start_environment(data: Path | None = None) -> dict[str, str]:
-    """Job processes inherit where the films and runs lie; a relative folder would be another one in the kit."""
-    return {**os.environ, "FEDPDC_HOME": str((data or home()).resolve()), "MALLOC_ARENA_MAX": "4"}
+def start_environment(role: Role, data: Path | None = None) -> dict[str, str]:
+    """Job processes inherit where the films and runs lie; a relative folder would be another one in the kit.
+
+    FLARE puts the text of an exception into what it answers, and at a hospital that text may name files: there it gives
+    the exception's type only, here and in its own log.
+    """
+    quiet = {"NVFLARE_SECURE_LOGGING": "true"} if role == "hospital" else {}
+    return {**os.environ, "FEDPDC_HOME": str((data or home()).resolve()), "MALLOC_ARENA_MAX": "4", **quiet}

@@ -38,7 +38,7 @@ class Parties:
         self.running[kit.name] = subprocess.Popen(
             start_command(kit),
             cwd=kit,
-            env={**start_environment(data), MARK: self.mark, **extra},
+            env={**start_environment(read_kit(kit).role, data), MARK: self.mark, **extra},
             stdin=subprocess.DEVNULL,
             stdout=console,
             stderr=subprocess.STDOUT,

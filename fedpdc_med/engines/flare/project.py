@@ -8,10 +8,11 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
 from fedpdc_med.errors import UserError
-from fedpdc_med.home import checked_name
+from fedpdc_med.home import hospital_name
 from fedpdc_med.imaging.classes import CLASSES
 
 COORDINATOR_KIT = "coordinator"
+SERVER = "server"  # what FLARE itself calls the coordinator
 AUTHORITY = "authority"  # the consortium's own certificate authority: whoever has this folder can make kits
 
 
@@ -29,7 +30,7 @@ class HospitalParty(Party):
     @classmethod
     def _site_name(cls, name: str) -> str:
         try:
-            return checked_name(name)
+            return hospital_name(name)
         except UserError as error:
             raise ValueError(str(error)) from None
 
@@ -63,7 +64,7 @@ class Project(BaseModel):
     @classmethod
     def _free(cls, hospitals: list[HospitalParty], info: ValidationInfo) -> list[HospitalParty]:
         """Names become folders beside those of the coordinator and the authority."""
-        taken = {COORDINATOR_KIT, AUTHORITY, info.data.get("coordinator")}
+        taken = {COORDINATOR_KIT, SERVER, AUTHORITY, info.data.get("coordinator")}
         for hospital in hospitals:
             if hospital.name in taken:
                 raise ValueError(f"{hospital.name!r} cannot be the name of a hospital; choose another")

@@ -110,8 +110,10 @@ def close_doors(kit: Kit, folder: Path, project: Project) -> None:
     local = folder / "local"
     if kit.role == "administrator":
         return
-    write_json(local / "authorization.json", authorization(kit.role))
+    for name in ("authorization.json", "authorization.json.default"):  # with neither, FLARE would allow everything
+        write_json(local / name, authorization(kit.role))
     resources = json.loads((local / "resources.json.default").read_text())
+    (local / "resources.json.default").unlink()  # without resources.json, FLARE would take it; now it does not start
     if kit.role == "coordinator":
         resources["class_allow_list"] = [CONTROLLER]
         resources["servers"][0]["heart_beat_timeout"] = GONE_AFTER
@@ -138,7 +140,11 @@ def authorization(role: str) -> dict[str, Any]:
         "byoc": "none",
         "server-predeployed-flwr": "none",
     }
-    return {"format_version": "1.0", "permissions": {"lead": lead, "member": {"view": "any"}}}
+    member = {"view": "any"}
+    if role == "hospital":  # rights to single commands count before those to their kind; errors may name files
+        for rights in (lead, member):
+            rights |= {"show_errors": "none", "show_stats": "none"}
+    return {"format_version": "1.0", "permissions": {"lead": lead, "member": member}}
 
 
 def privacy(project: Project) -> dict[str, Any]:

@@ -108,7 +108,8 @@ def explore(
     view: RunView, choice: Choice, frame: pd.DataFrame, label: str, chosen: Threshold | None, split: str | None
 ) -> None:
     """The slider and all that moves with it; a fragment, so that the rest of the page stays as it is."""
-    start = 0.5 if chosen is None or math.isnan(chosen.value) else tables.usable(chosen.value)
+    known = chosen is not None and not math.isnan(chosen.value)
+    start = tables.usable(chosen.value) if chosen is not None and known else 0.5
     sliding, prevailing = st.columns([2, 1])
     places = tables.decimals(start)
     key = f"operating_at {view.name} {choice.model} {choice.split} {label} {start:.{places}f}"
@@ -139,11 +140,11 @@ def explore(
         with column:
             inside = look.between(row[f"{name}_low"], row[f"{name}_high"])
             look.number(names[name], look.share(row[name]), [inside and f"95 % interval {inside}", what])
-    if split is not None and at != start:
+    if split is not None and (not known or at != start):
         st.info("This threshold is your own, chosen on the films that report it: its numbers flatter.")
     show_rest(frame, label, at, percent)
     table = curve_of(view.fingerprint, choice.model, choice.split, label, frame)
-    figure = threshold_figure(table, at, start if chosen is not None else None, WHICH.get(split or "", ""))
+    figure = threshold_figure(table, at, start if known else None, WHICH.get(split or "", ""))
     look.chart(figure, "operating_curve", "Sensitivity and specificity against the threshold")
     st.caption(
         "The black line is the threshold of the slider. One class against the rest: a film is called "

@@ -40,11 +40,11 @@ def three_numbers(view: RunView, choice: Choice, found: Headline) -> None:
         lines = ["mean of the classes", between(found.macro), found.macro.note, second]
         look.number("Macro recall", look.share(found.macro.value), lines)
     with columns[2]:
-        outside(view, choice, found, other)
+        outside(view, choice, found, second_outside(found, there[0], other) if there and other else "")
     st.caption(SMALL_PART)
 
 
-def outside(view: RunView, choice: Choice, found: Headline, other: Headline | None) -> None:
+def outside(view: RunView, choice: Choice, found: Headline, second: str) -> None:
     label = "Macro recall at a site outside"
     if found.drop is None:
         why = "these are the outside films" if choice.split == "external" else "no site stayed outside the training"
@@ -52,9 +52,17 @@ def outside(view: RunView, choice: Choice, found: Headline, other: Headline | No
         return
     drop = found.drop.macro
     where = f"at {view.title_of(found.outside)}, which took no part"
-    second = f"second run: {look.share(other.drop.level)}" if other and other.drop else ""
-    lines = [where, facts.changed_by(drop, choice.split), drop.note, second]
+    lines = [where, facts.worst_of(found), facts.changed_by(drop, choice.split), drop.note, second]
     look.number(label, look.share(found.drop.level), lines, warn=drop.low > 0)
+
+
+def second_outside(found: Headline, second: RunView, other: Headline) -> str:
+    """The second run at the same site; where it has none of its films, at another one, which is named."""
+    if found.outside in other.drops:
+        return f"second run there: {look.share(other.drops[found.outside].level)}"
+    if other.drop is None:
+        return ""
+    return f"second run, at {second.title_of(other.outside)}: {look.share(other.drop.level)}"
 
 
 def beside_it(choice: Choice) -> tuple[RunView, Choice] | None:

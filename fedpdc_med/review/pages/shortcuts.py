@@ -24,7 +24,7 @@ SHOWN = {
 
 @st.cache_data(max_entries=16, show_spinner="Guessing classes without looking at the lung; this takes some seconds…")
 def checked(mark: str, model: str, _view: RunView, _frame: pd.DataFrame) -> Checked:
-    return check(open_shelf(_view) if is_medical(_view) else None, _frame, _view.classes)
+    return check(open_shelf(_view) if is_medical(_view) else None, _frame, _view.classes, _view.sites)
 
 
 @st.cache_data(max_entries=64, show_spinner=False)
@@ -44,7 +44,7 @@ def show_shortcuts(found: Checked, classes: list[str]) -> None:
     st.subheader("Can a class be guessed without looking at the lung?", anchor=False)
     if found.findings:
         st.markdown(
-            f"Simple guesses on {look.count(found.films, 'film')} of all sites and the reference, none of which sees "
+            f"Simple guesses on {look.count(found.films, 'film')} of {look.plain(found.whose)}, none of which sees "
             "more of the lung than a 16 by 16 picture. A model can use the same shortcuts, and then fails elsewhere. "
             "Judged by the lower end of each interval."
         )

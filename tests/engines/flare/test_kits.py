@@ -7,12 +7,17 @@ import shutil
 import stat
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from cryptography import x509
+from nvflare.apis.workspace import Workspace
+from nvflare.fuel.sec.authz import AuthzContext, Person
+from nvflare.security.logging import secure_format_exception
+from nvflare.security.security import FLAuthorizer
 
-from fedpdc_med.engines.flare.check import data_folder
-from fedpdc_med.engines.flare.kits import read_kit, start_command
+from fedpdc_med.engines.flare.check import data_folder, policy
+from fedpdc_med.engines.flare.kits import read_kit, start_command, start_environment
 from fedpdc_med.engines.flare.project import read_project
 from fedpdc_med.engines.flare.provision import provision
 from fedpdc_med.errors import UserError
@@ -90,7 +95,84 @@ def test_a_hospital_runs_only_the_installed_trainer_and_nobody_may_bring_code(ki
     ]
     rights = json.loads((local / "authorization.json").read_text())["permissions"]
     assert rights["lead"]["byoc"] == rights["lead"]["shell_commands"] == "none"
-    assert rights["member"] == {"view": "any"}
+    assert rights["member"] == {"view": "any", "show_errors": "none", "show_stats": "none"}
+
+
+@pytest.mark.parametrize("role", ["lead", "member"])
+def test_nobody_may_ask_a_hospitals_process_for_its_errors(kits, role):
+    """By FLARE's own reading of the kit, also where it falls back to its default file."""
+    for name in ("authorization.json", "authorization.json.default"):
+        policy = FLAuthorizer("harbor", json.loads((kits / "harbor-general" / "local" / name).read_text()))
+        person = Person("someone@example.org", "consortium", role)
+        may = {one: policy.authorize(AuthzContext(one, person))[0] for one in ("show_errors", "show_stats", "byoc")}
+        assert may == {"show_errors": False, "show_stats": False, "byoc": False}
+        assert policy.authorize(AuthzContext("check_status", person))[0]
+
+
+@pytest.mark.parametrize("party", ["harbor-general", "coordinator"])
+def test_flare_finds_no_open_file_to_fall_back_to(kits, party):
+    place = Workspace(str(kits / party), party)
+    local = kits / party / "local"
+    ours = (local / "authorization.json").read_text()
+    (local / "authorization.json").rename(local / "away")
+    try:
+        assert Path(place.get_authorization_file_path()).read_text() == ours
+    finally:
+        (local / "away").rename(local / "authorization.json")
+    (local / "resources.json").rename(local / "away")
+    try:
+        assert place.get_resources_file_path() is None
+    finally:
+        (local / "away").rename(local / "resources.json")
+
+
+def changed(kit, name, change):
+    file = kit / "local" / name
+    content = json.loads(file.read_text())
+    change(content)
+    file.write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("authorization.json", lambda found: found["permissions"]["lead"].update(byoc="any")),
+        ("authorization.json", lambda found: found["permissions"]["member"].pop("show_errors")),
+        ("authorization.json", lambda found: found["permissions"].update(project_admin="any")),
+        ("resources.json", lambda found: found["class_allow_list"].append("os.")),
+        ("resources.json", lambda found: found.pop("class_allow_list")),
+        ("resources.json", lambda found: found.update(class_list_enforcement_mode="warn")),
+        ("privacy.json", lambda found: found.update(default_scope="other")),
+        ("privacy.json", lambda found: found["scopes"][0].update(task_result_filters=[])),
+        ("privacy.json", lambda found: found["scopes"].append({"name": "open", "task_result_filters": []})),
+    ],
+)
+def test_a_policy_that_was_changed_or_lost_is_named(kits, tmp_path, name, change):
+    kit = tmp_path / "kit"
+    shutil.copytree(kits / "harbor-general", kit)
+    assert policy(kit).holds
+    changed(kit, name, change)
+    assert not policy(kit).holds and name in policy(kit).found
+    (kit / "local" / name).write_text("{")
+    assert not policy(kit).holds and name in policy(kit).found
+    (kit / "local" / name).unlink()
+    assert not policy(kit).holds and name in policy(kit).found
+
+
+def test_a_hospital_may_tighten_its_policy(kits, tmp_path):
+    shutil.copytree(kits / "harbor-general", tmp_path / "kit")
+    changed(tmp_path / "kit", "authorization.json", lambda found: found["permissions"].pop("member"))
+    changed(tmp_path / "kit", "authorization.json", lambda found: found["permissions"]["lead"].update(view="none"))
+    assert policy(tmp_path / "kit").holds
+
+
+def test_flare_at_a_hospital_tells_the_type_of_an_error_only(kits, monkeypatch):
+    """Its text may name files; FLARE puts it into replies unless its process is told not to."""
+    told = start_environment(read_kit(kits / "harbor-general").role)
+    monkeypatch.setenv("NVFLARE_SECURE_LOGGING", told["NVFLARE_SECURE_LOGGING"])
+    assert "/data/films" not in secure_format_exception(FileNotFoundError("/data/films"))
+    monkeypatch.delenv("NVFLARE_SECURE_LOGGING")
+    assert "NVFLARE_SECURE_LOGGING" not in start_environment(read_kit(kits / "coordinator").role)
 
 
 def test_the_coordinator_runs_one_job_at_a_time(kits):
@@ -167,6 +249,9 @@ def test_a_kit_starts_under_its_own_name(kits):
         (("guest@example.org", "lead@example.org"), "twice"),
         (("hill-country", "authority"), "'authority' cannot be the name"),
         (("hill-country", "coordinator"), "'coordinator' cannot be the name"),
+        (("hill-country", "server"), "'server' cannot be the name"),
+        (("hill-country", "global"), "a site cannot be called 'global'"),
+        (("hill-country", "reference"), "a site cannot be called 'reference'"),
         (("lead@example.org", "lead"), "administrator.0.name"),
         (("port = 8102", "port = 0"), "port"),
         (("coordinator.example.org", "http://here"), "host name"),

@@ -1,13 +1,20 @@
 """What leaves a hospital in a round: everything it hands to its connections is recorded and searched."""
 
+import logging
+
 import numpy as np
 import pytest
 import torch
-from nvflare.apis.fl_context import FLContext
+from nvflare.apis.fl_constant import ReturnCode
+from nvflare.apis.fl_context import FLContext, FLContextManager
 from nvflare.apis.shareable import Shareable
+from nvflare.apis.signal import Signal
+from nvflare.private.event import fire_event
+from nvflare.widgets.info_collector import InfoCollector
 from safetensors.torch import save
 
-from fedpdc_med.engines.flare.messages import BadMessage, largest, packed, read_answer
+from fedpdc_med.engines.flare.executor import SiteTrainer
+from fedpdc_med.engines.flare.messages import TRAIN, BadMessage, largest, packed, read_answer
 from fedpdc_med.engines.flare.plan import Plan
 from fedpdc_med.engines.flare.policy import OnlyModelAndNumbers
 from fedpdc_med.models import ENCODERS
@@ -37,8 +44,8 @@ def test_no_film_patient_file_name_or_path_leaves(federation, collected, tmp_pat
         assert word.encode() not in sent, word
 
 
-def passed(content, plan=PLAN, **headers):
-    shareable, context = Shareable(), FLContext()
+def passed(content, plan=PLAN, context=None, **headers):
+    shareable, context = Shareable(), context or FLContext()
     shareable.update(content)
     for name, value in headers.items():
         shareable.set_header(name, value)
@@ -95,3 +102,46 @@ def test_headers_and_notes_in_the_models_file_are_left_behind():
     assert b"patient 17" in noted and b"patient 17" not in left["state"]
     assert left.get_header("note") is None
     assert passed({}, note="patient 17").get_header("note") is None
+
+
+class Site:
+    """As much of a site's job process as events need: FLARE's collector, which administrators may ask, hears them."""
+
+    def __init__(self, kit):
+        self.collector, self.kit = InfoCollector(), kit
+
+    def fire_event(self, event_type, fl_ctx):
+        fire_event(event_type, [self.collector], fl_ctx)
+
+    def get_workspace(self):
+        return self
+
+    def get_root_dir(self):
+        return str(self.kit)
+
+    def context(self):
+        return FLContextManager(engine=self, identity_name="north", job_id="1", public_stickers={}).new_context()
+
+
+def test_why_a_result_is_refused_stays_in_the_sites_own_log(tmp_path, caplog):
+    site = Site(tmp_path)
+    with site.context() as context:
+        OnlyModelAndNumbers([]).log_error(context, "what FLARE hears")
+        assert "what FLARE hears" in str(site.collector.get_errors())
+        site.collector.reset_errors()
+        with caplog.at_level(logging.ERROR), pytest.raises(BadMessage):
+            passed({**GOOD, "patient-17": b"pixels"}, context=context)
+    assert "patient-17" in caplog.text
+    assert not site.collector.get_errors()
+
+
+def test_why_training_failed_stays_in_the_sites_own_log(tmp_path, caplog):
+    """A hospital's module that cannot be loaded, and says so with names."""
+    site = Site(tmp_path)
+    (tmp_path / "local").mkdir()
+    (tmp_path / "local" / "hospital.py").write_text("raise OSError('/data/films of patient-17')")
+    with site.context() as context, caplog.at_level(logging.ERROR):
+        reply = SiteTrainer(PLAN.model_dump()).execute(TRAIN, Shareable(), context, Signal())
+    assert reply.get_return_code() == ReturnCode.EXECUTION_EXCEPTION
+    assert "patient-17" in caplog.text
+    assert "patient-17" not in str(reply) and not site.collector.get_errors()

@@ -8,7 +8,7 @@ import pytest
 
 from fedpdc_med.algorithms import make_method
 from fedpdc_med.engines.flare.controller import run_of
-from fedpdc_med.engines.flare.coordination import check_classes, check_reference, plan_of, start_run
+from fedpdc_med.engines.flare.coordination import check_classes, check_reference, described, plan_of, start_run
 from fedpdc_med.errors import UserError, WorkFailed
 from fedpdc_med.simulation.simulate import Settings
 
@@ -78,3 +78,7 @@ def test_a_class_that_the_kits_do_not_know_is_refused_before_anyone_trains(colle
     check_classes(collected.reference, ("normal", "pneumonia", "covid-19", "tuberculosis"))
     with pytest.raises(UserError, match="films of covid-19, which"):
         check_classes(collected.reference, ("normal", "pneumonia"))
+
+
+def test_a_run_gives_no_number_of_patients_because_no_hospital_tells_it():
+    assert "patients" not in described("Harbor General")
