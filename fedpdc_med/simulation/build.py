@@ -68,14 +68,17 @@ def build(
 
 
 def check_alike(collected: Collected) -> None:
-    """A site whose films were prepared otherwise than the reference's would be scored too low."""
-    wanted = prepared(collected.reference.store)
     for name, store in collected.stores.items():
-        if prepared(store) != wanted:
-            raise UserError(
-                f"films of site {name!r} were brought to size with {prepared(store)}, those of the reference with "
-                f"{wanted}; ingest the site, or build the reference, again"
-            )
+        check_prepared(name, store, prepared(collected.reference.store))
+
+
+def check_prepared(name: str, store: FilmStore, wanted: str) -> None:
+    """A site whose films were prepared otherwise than the reference's would be scored too low."""
+    if prepared(store) != wanted:
+        raise UserError(
+            f"films of site {name!r} were brought to size with {prepared(store)}, those of the reference with "
+            f"{wanted}; ingest the site, or build the reference, again"
+        )
 
 
 def prepared(store: FilmStore) -> str:

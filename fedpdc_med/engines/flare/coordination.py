@@ -18,7 +18,7 @@ from fedpdc_med.home import home
 from fedpdc_med.imaging.hospital import HospitalSite
 from fedpdc_med.imaging.reference import Reference, read_reference
 from fedpdc_med.runs import Run, git_commit, replace_text, versions, without_none
-from fedpdc_med.simulation.build import PREPARATION, evaluation_set, films_of
+from fedpdc_med.simulation.build import PREPARATION, evaluation_set, films_of, prepared
 from fedpdc_med.simulation.simulate import Settings
 
 LOCK = "job.lock"  # held by whoever writes the run
@@ -109,6 +109,7 @@ def plan_of(config: dict[str, Any], reference: Reference) -> Plan:
         model=config["simulation"]["model"],
         norm=config["simulation"]["norm"],
         size=reference.store.info["size"],
+        prepared=prepared(reference.store),
         classes=tuple(config["classes"]),
         seed=config["simulation"]["seed"],
     )

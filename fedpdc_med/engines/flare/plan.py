@@ -17,6 +17,7 @@ class Plan(BaseModel):
     model: str
     norm: str
     size: int = Field(ge=8, le=4096)
+    prepared: str = Field(pattern=r"^--size \d{1,4} --fit (pad|crop)( --equalise)?$")  # as the reference's films were
     classes: tuple[str, ...] = Field(min_length=2)
     seed: int
 

@@ -20,7 +20,7 @@ from fedpdc_med.home import home, site_store
 from fedpdc_med.imaging.hospital import HospitalSite, load_site
 from fedpdc_med.imaging.store import FilmStore, read_store
 from fedpdc_med.runs import replace_model
-from fedpdc_med.simulation.build import PREPARATION, films_of, privacy_of, rows_of
+from fedpdc_med.simulation.build import PREPARATION, check_prepared, films_of, privacy_of, rows_of
 
 
 def load_hospital(kit: Path, name: str) -> tuple[HospitalSite, FilmStore]:
@@ -45,11 +45,7 @@ class Hospital:
     store: FilmStore
 
     def __post_init__(self) -> None:
-        if self.store.info["size"] != self.plan.size:
-            raise UserError(
-                f"films of site {self.site.name!r} are {self.store.info['size']} pixels wide, those of the reference "
-                f"{self.plan.size}; ingest the site again with --size {self.plan.size}"
-            )
+        check_prepared(self.site.name, self.store, self.plan.prepared)
         rows = rows_of(self.site.name, self.store, "train", self.plan.classes)
         self.films = films_of(self.store, rows, self.plan.classes)
         if not len(self.films):

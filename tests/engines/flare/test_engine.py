@@ -139,3 +139,11 @@ def test_a_site_that_hides_its_updates_says_what_they_give_away(started):
     assert first["sites"]["north"]["epsilon"] == privacy.epsilon(1)
     assert second["sites"]["north"]["epsilon"] == privacy.epsilon(2)
     assert "epsilon" not in second["sites"]["south"]
+
+
+def test_a_hospital_whose_films_were_brought_to_size_otherwise_does_not_train(started):
+    _, _, post = started()
+    north = post.hospitals["north"]
+    cropped = replace(north.store, info={**north.store.info, "processing": {"fit": "crop"}})
+    with pytest.raises(UserError, match="site 'north' were brought to size with --size 48 --fit crop"):
+        Hospital(north.plan, north.site, cropped)

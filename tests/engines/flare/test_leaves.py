@@ -21,7 +21,14 @@ from fedpdc_med.models import ENCODERS
 
 NUMBERS = {"films": 12, "loss": 0.7, "films:normal": 12, "seconds": 1.5}
 PLAN = Plan(
-    run="0123456789abcdef", method={"name": "fedavg"}, model="cnn", norm="batch", size=16, classes=("a", "b"), seed=0
+    run="0123456789abcdef",
+    method={"name": "fedavg"},
+    model="cnn",
+    norm="batch",
+    size=16,
+    prepared="--size 16 --fit pad",
+    classes=("a", "b"),
+    seed=0,
 )
 STATE = PLAN.spec().build(seed=1).state_dict()
 GOOD = {"site": "north", "round": 1, "state": packed(STATE), "numbers": NUMBERS}
