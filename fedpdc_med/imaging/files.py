@@ -14,7 +14,7 @@ def files_below(source: Path) -> list[tuple[str, Path]]:
         return [(source.name, source)]
     unreadable: list[Path] = []  # folders; reported as files that cannot be read
     found: list[Path] = []
-    seen = {os.path.realpath(home())} - {os.path.realpath(source)}  # and so that a link to a folder above ends
+    seen = {os.path.realpath(home())} - {os.path.realpath(source)}  # each folder is read once, so links in rings end
     for folder, below, names in os.walk(
         source, followlinks=True, onerror=lambda error: unreadable.append(Path(error.filename))
     ):

@@ -60,7 +60,6 @@ def build(
         made = phantom_reference(seed, workers or cores())
         shutil.copytree(made.store.folder, folder, dirs_exist_ok=True)
     else:
-        how: dict[str, Any] = {"labels": read_labels(labels) if labels else None, "labels_file": labels}
         build_reference(
             source,
             folder,
@@ -70,12 +69,13 @@ def build(
             per_class=per_class,
             replace=replace,
             seed=seed,
+            labels=read_labels(labels) if labels else None,
+            labels_file=labels,
             collection=collection,
             size=size,
             fit=fit,
             equalise=equalise,
             processes=workers or cores(),
-            **how,
         )
     print_reference(read_reference(folder))
     console.print(f"Reference set: {folder}. Verify it with: fedpdc reference check{f' {out}' if out else ''}")
