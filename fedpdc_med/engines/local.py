@@ -72,6 +72,8 @@ def chunks(count: int) -> list[tuple[int, int]]:
 
 def reason_for(error: BaseException) -> str:
     first_line = (str(error).splitlines() or [""])[0]
+    if isinstance(error, WorkFailed):  # written for people
+        return first_line
     return f"{type(error).__name__}: {first_line}"[:200]
 
 

@@ -1,5 +1,6 @@
 """The work of one process: a site's training, the coordinator's own, predictions. It keeps one network for all."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from fedpdc_med.federation.arrangement import joined, selected, usual_site
 from fedpdc_med.federation.films import Films, TrainingFilms
 from fedpdc_med.federation.local import frozen_copy, train_locally
 from fedpdc_med.federation.messages import Assignment, Update, seed_for
-from fedpdc_med.federation.privacy import noise_generator, private
+from fedpdc_med.federation.privacy import Releases, noise_of, private, release_of
 from fedpdc_med.federation.scoring import predict
 from fedpdc_med.federation.setup import Federation, SiteFilms
 
@@ -33,6 +34,7 @@ class Workbench:
     def train(self, assignment: Assignment, answer: Path) -> Update:
         """Train one site from the assignment's model and leave its state in the file `answer`."""
         federation, site = self.federation, self.federation.sites[assignment.site]
+        epsilon = epsilon_with(site, assignment.round) if site.privacy else None
         previous = None
         if federation.method.shares and assignment.previous_model is not None:
             previous = frozen_copy(self._load(assignment.previous_model))
@@ -55,18 +57,20 @@ class Workbench:
             reference=reference,
             seed=seed_for(federation.seed, "train", assignment.round, assignment.site),
         )
-        epsilon = self._make_private(site, assignment) if site.privacy else None
+        if site.privacy:
+            self._make_private(site, assignment)
         self._save(answer)
         return Update(assignment.site, answer, site.count, loss, epsilon)
 
-    def _make_private(self, site: SiteFilms, assignment: Assignment) -> float:
-        """Clip and noise what was trained; every round up to this one counts as an update that was sent."""
+    def _make_private(self, site: SiteFilms, assignment: Assignment) -> None:
+        """Clip and noise what was trained, and write down that it is sent."""
         assert site.privacy is not None
         received = load_file(assignment.model)
         trained = {name: tensor.detach().cpu() for name, tensor in self.model.state_dict().items()}
-        rng = noise_generator(site.secret, trained, received, site.privacy, assignment.round)
-        self.model.load_state_dict(private(trained, received, site.privacy, rng))
-        return site.privacy.epsilon(assignment.round)
+        release = release_of(site.secret, trained, received, site.privacy, assignment.round)
+        self.model.load_state_dict(private(trained, received, site.privacy, noise_of(release)))
+        if site.releases:
+            Releases(site.releases).add(release, site.privacy.noise)
 
     def finetune(self, model: Path, answer: Path, round: int) -> None:
         """Plain cross-entropy on the `correction` split, at the coordinator, in batches like those of most sites."""
@@ -112,3 +116,14 @@ class Workbench:
         if id(films) not in self.on_device:
             self.on_device[id(films)] = Films(films.images.to(self.device), films.labels.to(self.device))
         return self.on_device[id(films)]
+
+
+def epsilon_with(site: SiteFilms, round: int) -> float:
+    """A site's epsilon once it has sent this round's update; raises where the site would go above its limit."""
+    assert site.privacy is not None
+    if site.releases is None:
+        epsilon = site.privacy.epsilon(round)
+    else:
+        epsilon = site.privacy.epsilon(Releases(site.releases).by_noise() + Counter([site.privacy.noise]))
+    site.privacy.check(epsilon)
+    return epsilon

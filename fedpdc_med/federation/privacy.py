@@ -2,13 +2,22 @@
 
 import hashlib
 import hmac
+import json
+import os
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 import torch
 from pydantic import BaseModel, ConfigDict, Field
 
-from fedpdc_med.errors import UserError
+from fedpdc_med.errors import UserError, WorkFailed
 from fedpdc_med.federation.messages import State
+
+
+class PrivacySpent(WorkFailed):
+    """The site has let out as much as it wants to; the text may be shown to the other side."""
 
 
 class Privacy(BaseModel):
@@ -22,9 +31,10 @@ class Privacy(BaseModel):
     clip: float = Field(gt=0)  # the most that one round may move the model, as a length over all of its numbers
     noise: float = Field(gt=0)  # the spread of the noise on every number, in clips
     delta: float = Field(default=1e-5, gt=0, lt=1)
+    limit: float | None = Field(default=None, gt=0)  # of epsilon: an update that would lead above it is not sent
 
-    def epsilon(self, releases: int) -> float:
-        """What so many updates give away together, by Opacus' accountant.
+    def epsilon(self, releases: int | Mapping[float, int]) -> float:
+        """What so many updates, or so many with each noise, give away together, by Opacus' accountant.
 
         Two clipped updates differ by two clips at most, which halves the noise in proportion.
         """
@@ -36,9 +46,47 @@ class Privacy(BaseModel):
                 "pip install -e '.[federation]' -c constraints.txt"
             ) from None
 
+        by_noise = {self.noise: releases} if isinstance(releases, int) else releases
         accountant = RDPAccountant()
-        accountant.history = [(self.noise / 2, 1.0, releases)]
+        accountant.history = [(noise / 2, 1.0, count) for noise, count in sorted(by_noise.items())]
         return float(accountant.get_epsilon(self.delta, alphas=(1 + np.logspace(-5, 3, 200)).tolist()))
+
+    def check(self, epsilon: float) -> None:
+        if self.limit is not None and epsilon > self.limit:
+            raise PrivacySpent(f"its epsilon would be {epsilon:.4g} with this update, and its limit is {self.limit:g}")
+
+
+class Releases:
+    """What a site has let out, in a file of its own: a coordinator may call every round the first.
+
+    Each update counts once, of whatever run; the same one sent again gives nothing more away.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def by_noise(self) -> Counter[float]:
+        return Counter(self._sent().values())
+
+    def add(self, release: bytes, noise: float) -> None:
+        """Written down before the update leaves."""
+        name = hashlib.sha256(release).hexdigest()[:32]  # `release` is what the noise is drawn from
+        if name in self._sent():
+            return
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        with self.file.open("a", encoding="utf-8") as lines:
+            lines.write(json.dumps({"release": name, "noise": noise}) + "\n")
+            lines.flush()
+            os.fsync(lines.fileno())
+
+    def _sent(self) -> dict[str, float]:
+        if not self.file.exists():
+            return {}
+        try:
+            lines = [json.loads(line) for line in self.file.read_text(encoding="utf-8").splitlines()]
+            return {line["release"]: float(line["noise"]) for line in lines}
+        except (ValueError, KeyError, TypeError):
+            raise WorkFailed(f"{self.file.name} is damaged, so what was sent so far is not known; restore it") from None
 
 
 def private(state: State, received: State, privacy: Privacy, rng: np.random.Generator) -> State:
@@ -53,10 +101,8 @@ def private(state: State, received: State, privacy: Privacy, rng: np.random.Gene
     return noised
 
 
-def noise_generator(
-    secret: bytes, trained: State, received: State, privacy: Privacy, round: int
-) -> np.random.Generator:
-    """Noise that only the site can draw: whoever knew it could take it off again.
+def release_of(secret: bytes, trained: State, received: State, privacy: Privacy, round: int) -> bytes:
+    """What the noise of an update is drawn from, by the site only: whoever knew it could take the noise off again.
 
     The same for a round that is repeated with the same outcome, which therefore gives nothing more away; for any other
     update it is drawn anew, because two updates under one noise give away their difference.
@@ -65,5 +111,8 @@ def noise_generator(
     for state in (trained, received):
         for name in sorted(state):
             seen.update(state[name].contiguous().numpy().tobytes())
-    digest = hmac.digest(secret, b"noise of an update" + seen.digest(), "sha256")
-    return np.random.default_rng(int.from_bytes(digest, "big"))
+    return hmac.digest(secret, b"noise of an update" + seen.digest(), "sha256")
+
+
+def noise_of(release: bytes) -> np.random.Generator:
+    return np.random.default_rng(int.from_bytes(release, "big"))

@@ -1,6 +1,7 @@
 """A federation: everything that a run's rounds need, built by experiments or from hospital sites."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -37,6 +38,7 @@ class SiteFilms:
     preparation: Preparation
     privacy: Privacy | None = None
     secret: bytes = b""  # the site's own, for the noise of its privacy
+    releases: Path | None = None  # where a hospital counts what it sent; in a simulation its rounds are counted
 
 
 @dataclass(frozen=True)

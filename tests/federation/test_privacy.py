@@ -8,7 +8,8 @@ import torch
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from fedpdc_med.federation.privacy import Privacy, noise_generator, private
+from fedpdc_med.errors import WorkFailed
+from fedpdc_med.federation.privacy import Privacy, Releases, noise_of, private, release_of
 
 NO_NOISE = 1e-12
 
@@ -64,7 +65,8 @@ def test_more_releases_give_more_away():
 def test_noise_is_the_sites_own_and_repeats_only_for_the_same_update():
     def draw(secret=b"mine", trained=(3.0, 4.0), received=(1.0, 2.0), noise=4.0, round=3):
         privacy = Privacy(clip=1.0, noise=noise)
-        return noise_generator(secret, model(*trained), model(*received), privacy, round).normal(size=4).tolist()
+        release = release_of(secret, model(*trained), model(*received), privacy, round)
+        return noise_of(release).normal(size=4).tolist()
 
     assert draw() == draw()
     others = [
@@ -75,3 +77,19 @@ def test_noise_is_the_sites_own_and_repeats_only_for_the_same_update():
         draw(round=4),
     ]
     assert all(other != draw() for other in others)
+
+
+def test_a_site_counts_each_different_update_once_whatever_round_it_was_called(tmp_path):
+    sent = Releases(tmp_path / "site" / "releases.jsonl")
+    for update, noise in ((b"first", 2.0), (b"second", 2.0), (b"second", 2.0), (b"third", 3.0)):
+        sent.add(update, noise)
+    assert Releases(sent.file).by_noise() == {2.0: 2, 3.0: 1}
+    assert b"first" not in sent.file.read_bytes()  # it is what the noise is drawn from
+    privacy = Privacy(clip=1.0, noise=2.0)
+    assert privacy.epsilon(2) < privacy.epsilon(sent.by_noise()) < privacy.epsilon(3)  # the third has more noise
+
+
+def test_a_record_of_updates_that_cannot_be_read_lets_nothing_out(tmp_path):
+    (tmp_path / "releases.jsonl").write_text('{"release": "aa", "noise": 2.0}\n{"rel')
+    with pytest.raises(WorkFailed, match="damaged"):
+        Releases(tmp_path / "releases.jsonl").by_noise()

@@ -28,6 +28,7 @@ from fedpdc_med.engines.flare.coordination import (
 from fedpdc_med.engines.flare.engine import FlareEngine, Letter
 from fedpdc_med.engines.flare.messages import TRAIN
 from fedpdc_med.engines.flare.plan import Plan
+from fedpdc_med.engines.flare.policy import SPENT
 from fedpdc_med.errors import UserError, WorkFailed
 from fedpdc_med.federation.coordinator import Coordinator
 from fedpdc_med.home import checked_name, home
@@ -35,6 +36,7 @@ from fedpdc_med.runs import Run
 
 TROUBLE = {
     ReturnCode.TASK_RESULT_FILTER_ERROR: "its own policy let nothing leave; its log says why",
+    SPENT: "its privacy is spent: another update would lead above its own limit of epsilon",
     ReturnCode.UNSAFE_JOB: "it refused the job as unsafe; its log says why",
 }
 LOOK = 0.5  # seconds between looks at the abort signal

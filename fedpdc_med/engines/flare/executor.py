@@ -12,8 +12,9 @@ from nvflare.apis.signal import Signal
 
 from fedpdc_med.engines.flare.messages import TRAIN
 from fedpdc_med.engines.flare.plan import Plan
-from fedpdc_med.engines.flare.policy import PLAN
+from fedpdc_med.engines.flare.policy import PLAN, SPENT
 from fedpdc_med.engines.flare.site import Hospital, load_hospital
+from fedpdc_med.federation.privacy import PrivacySpent
 
 
 class SiteTrainer(Executor):
@@ -29,6 +30,9 @@ class SiteTrainer(Executor):
             return make_reply(ReturnCode.TASK_UNKNOWN)
         try:
             return self._trained(shareable, fl_ctx)
+        except PrivacySpent:
+            logging.getLogger(__name__).exception("nothing is sent")
+            return make_reply(SPENT)
         except Exception:  # FLARE's own line about it names no more than its type, see `start_environment`
             logging.getLogger(__name__).exception("this round's training failed")
             return make_reply(ReturnCode.EXECUTION_EXCEPTION)

@@ -13,6 +13,7 @@ from fedpdc_med.engines.flare.plan import Plan
 from fedpdc_med.federation.aggregation import problem_with
 from fedpdc_med.federation.messages import State
 
+SPENT = "PRIVACY_SPENT"  # a return code of ours: the site has sent as much as its privacy allows
 PLAN = "fedpdc_plan"  # where the trainer leaves the run's plan, for this process only
 
 
@@ -30,7 +31,7 @@ class OnlyModelAndNumbers(Filter):
         """
         content = {name: value for name, value in shareable.items() if name != ReservedHeaderKey.HEADERS}
         if not content:
-            return make_reply(ReturnCode.EXECUTION_EXCEPTION)
+            return make_reply(SPENT if shareable.get_return_code() == SPENT else ReturnCode.EXECUTION_EXCEPTION)
         try:
             return self._passed(content, fl_ctx.get_prop(PLAN))
         except Exception:

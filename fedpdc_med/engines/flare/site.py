@@ -58,7 +58,8 @@ class Hospital:
     def _federation(self) -> Federation:
         """This site's part of the federation: its own films, and no reference but what it is sent."""
         none = Films.of(np.zeros((0, 1, self.plan.size, self.plan.size), np.uint8), np.zeros(0))
-        mine = SiteFilms(0, None, len(self.films), self.site.settings, PREPARATION, *privacy_of(self.site))
+        sent = home() / "federation" / self.site.name / "releases.jsonl"  # of all runs
+        mine = SiteFilms(0, None, len(self.films), self.site.settings, PREPARATION, *privacy_of(self.site), sent)
         return Federation(
             method=self.plan.make_method(),
             model=self.plan.spec(),

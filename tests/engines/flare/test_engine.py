@@ -9,10 +9,11 @@ import pytest
 from fedpdc_med.algorithms import make_method
 from fedpdc_med.engines.flare.coordination import federation_of, plan_of, start_run
 from fedpdc_med.engines.flare.engine import FlareEngine, Letter
+from fedpdc_med.engines.flare.messages import packed, unpacked
 from fedpdc_med.engines.flare.site import Hospital
 from fedpdc_med.errors import UserError
 from fedpdc_med.federation.coordinator import Coordinator
-from fedpdc_med.federation.privacy import Privacy
+from fedpdc_med.federation.privacy import Privacy, PrivacySpent
 from fedpdc_med.imaging.hospital import HospitalSite
 from fedpdc_med.simulation.simulate import Settings
 
@@ -139,6 +140,24 @@ def test_a_site_that_hides_its_updates_says_what_they_give_away(started):
     assert first["sites"]["north"]["epsilon"] == privacy.epsilon(1)
     assert second["sites"]["north"]["epsilon"] == privacy.epsilon(2)
     assert "epsilon" not in second["sites"]["south"]
+
+
+def test_a_coordinator_that_calls_every_round_the_first_does_not_hide_what_leaves(started):
+    """The site counts what it sends itself, over runs too, and stops at its own limit."""
+    coordinator, _, post = started()
+    coordinator.run_round()
+    message, north = post.sent[0][2], post.hospitals["north"]
+    free = Privacy(clip=1.0, noise=2.0)
+    privacy = free.model_copy(update={"limit": free.epsilon(3)})
+    site = north.site.model_copy(update={"privacy": privacy})
+    epsilons = []
+    for run in ("a" * 16, "b" * 16, "c" * 16):
+        hospital = Hospital(north.plan.model_copy(update={"run": run}), site, north.store)
+        changed = {name: tensor + len(epsilons) for name, tensor in unpacked(message["model"]).items()}
+        epsilons.append(hospital.train({**message, "round": 1, "model": packed(changed)})["numbers"]["epsilon"])
+    assert epsilons == [free.epsilon(1), free.epsilon(2), free.epsilon(3)]
+    with pytest.raises(PrivacySpent, match="limit"):
+        hospital.train({**message, "round": 1})
 
 
 def test_a_hospital_whose_films_were_brought_to_size_otherwise_does_not_train(started):
