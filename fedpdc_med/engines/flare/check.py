@@ -11,11 +11,22 @@ from typing import Any
 from cryptography import x509
 
 from fedpdc_med.engines.flare.kits import read_kit
-from fedpdc_med.engines.flare.provision import EXECUTOR, FILTER, authorization
+from fedpdc_med.engines.flare.provision import COMPONENTS, EXECUTOR, FILTER, JOBS, OWN_PROCESSES, authorization
 from fedpdc_med.engines.flare.site import load_hospital
 from fedpdc_med.errors import UserError
 from fedpdc_med.home import home
 from fedpdc_med.imaging.reference import Check, read_reference
+
+# What else a hospital's local/ may have: its own site module, and FLARE's settings of the log and of rights.
+HARMLESS = ("hospital.py", "__pycache__", "authorization.json.default", "log_config.json", "log_config.json.default")
+RESOURCES = {
+    "format_version",
+    "class_list_enforcement_mode",
+    "class_allow_list",
+    "allow_log_streaming",
+    "client",
+    "components",
+}
 
 
 @dataclass(frozen=True)
@@ -56,6 +67,8 @@ def data_folder(folder: Path) -> Check:
     place, account = home().resolve(), folder.stat().st_uid
     if not place.is_dir():
         return Check("data folder", False, f"FEDPDC_HOME={place} does not exist")
+    if place.stat().st_mode & 0o077:
+        return Check("data folder", False, f"other accounts can look into {place}: chmod 700 {place}")
     for one in (place, *place.glob("*"), *place.glob("*/*")):
         if one.lstat().st_uid != account:
             found = f"{one} belongs to another account than the kit: chown -R --reference={folder} {place}"
@@ -77,7 +90,15 @@ def films(folder: Path, name: str) -> Check:
 
 def policy(folder: Path) -> Check:
     """The policies that a hospital should not lose by accident."""
-    rules = {"authorization.json": _rights, "resources.json": _closed, "privacy.json": _filtered}
+    rules = {
+        "authorization.json": _rights,
+        "resources.json": _closed,
+        "privacy.json": _filtered,
+        "comm_config.json": lambda found: bool(found == OWN_PROCESSES),
+    }
+    if others := sorted(file.name for file in (folder / "local").iterdir() if file.name not in {*rules, *HARMLESS}):
+        found = f"local/{others[0]} is not part of a kit, and FLARE may run what it names; move it out of the kit"
+        return Check("policy", False, found)
     for name, holds in rules.items():
         try:
             kept = holds(json.loads((folder / "local" / name).read_text()))
@@ -103,8 +124,12 @@ def _rights(found: Any) -> bool:
 
 
 def _closed(found: Any) -> bool:
-    enforced = found.get("class_list_enforcement_mode", "enforce") == "enforce"
-    return enforced and bool(found["class_allow_list"] == [EXECUTOR])
+    """One class for jobs to name, and of FLARE's own parts those that a job needs, started behind our doors."""
+    enforced = found.get("class_list_enforcement_mode", "enforce") == "enforce" and not found["allow_log_streaming"]
+    parts = {one["id"]: one["path"] for one in found["components"]}
+    ours = {**COMPONENTS, "process_launcher": JOBS["hospital"]}
+    only = len(parts) == len(found["components"]) and {*found} <= RESOURCES
+    return only and enforced and parts == ours and bool(found["class_allow_list"] == [EXECUTOR])
 
 
 def _filtered(found: Any) -> bool:

@@ -22,6 +22,7 @@ from nvflare.fuel.flare_api.api_spec import (
 )
 from nvflare.fuel.flare_api.flare_api import Session, new_secure_session
 
+from fedpdc_med.engines.flare import doors
 from fedpdc_med.engines.flare.coordination import check_own
 from fedpdc_med.engines.flare.kits import read_kit
 from fedpdc_med.engines.flare.plan import Plan
@@ -52,6 +53,7 @@ def session(admin_kit: Path, seconds: float = 10.0) -> Iterator[Session]:
     if kit.role != "administrator":
         raise UserError(f"{admin_kit} is the kit of a {kit.role}; an administrator's is needed")
     logging.getLogger("nvflare").setLevel(logging.CRITICAL)
+    doors.install()
     with in_words(kit.name):
         with contextlib.redirect_stdout(io.StringIO()):  # FLARE prints what it does
             opened = new_secure_session(kit.name, str(admin_kit.resolve()), timeout=seconds)

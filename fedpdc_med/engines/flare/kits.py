@@ -17,6 +17,7 @@ from fedpdc_med.home import home
 from fedpdc_med.runs import replace_text
 
 Role = Literal["coordinator", "hospital", "administrator"]
+LAUNCH = "fedpdc_med.engines.flare.launch"  # named, not imported: FLARE takes a second
 MODULES = {
     "coordinator": ("nvflare.private.fed.app.server.server_train", "fed_server.json"),
     "hospital": ("nvflare.private.fed.app.client.client_train", "fed_client.json"),
@@ -51,7 +52,7 @@ def read_kit(folder: Path) -> Kit:
 
 
 def start_command(folder: Path) -> list[str]:
-    """What runs a kit in the foreground: FLARE's own server or client, with the certificates of the kit."""
+    """What runs a kit in the foreground: FLARE's server or client behind our doors, with the kit's certificates."""
     kit = read_kit(folder)
     if kit.role == "administrator":
         raise UserError(f"{folder} is an administrator's kit, which has nothing to start; see fedpdc federation run")
@@ -59,7 +60,7 @@ def start_command(folder: Path) -> list[str]:
     settings = ["secure_train=true", f"org={kit.organisation}", "config_folder=config"]
     if kit.role == "hospital":
         settings.append(f"uid={kit.name}")
-    return [sys.executable, "-u", "-m", module, "-m", str(folder.resolve()), "-s", config, "--set", *settings]
+    return [sys.executable, "-u", "-m", LAUNCH, module, "-m", str(folder.resolve()), "-s", config, "--set", *settings]
 
 
 def settle(folder: Path) -> None:
@@ -79,7 +80,9 @@ def start_environment(role: Role, data: Path | None = None) -> dict[str, str]:
     """Job processes inherit where the films and runs lie; a relative folder would be another one in the kit.
 
     FLARE puts the text of an exception into what it answers, and at a hospital that text may name files: there it gives
-    the exception's type only, here and in its own log.
+    the exception's type only, here and in its own log. No process finds a module in the folder that it runs in: that
+    is the kit, where jobs are unpacked.
     """
     quiet = {"NVFLARE_SECURE_LOGGING": "true"} if role == "hospital" else {}
-    return {**os.environ, "FEDPDC_HOME": str((data or home()).resolve()), "MALLOC_ARENA_MAX": "4", **quiet}
+    where = {"FEDPDC_HOME": str((data or home()).resolve()), "PYTHONSAFEPATH": "1"}
+    return {**os.environ, **where, "MALLOC_ARENA_MAX": "4", **quiet}

@@ -63,7 +63,7 @@ class Answer:
 def read_answer(content: dict[str, Any], classes: tuple[str, ...], most_bytes: int) -> Answer:
     """The same rule at both ends: exactly these entries, and of them only these kinds."""
     if content.keys() != RETURNED:
-        wrong = sorted(str(name)[:40] for name in content.keys() ^ RETURNED)[:5]
+        wrong = sorted(repr(name)[:40] for name in content.keys() ^ RETURNED)[:5]
         raise BadMessage(f"its answer has entries too many or too few: {', '.join(wrong)}")
     state, site, t = content["state"], content["site"], content["round"]
     if not isinstance(state, bytes | bytearray | memoryview):

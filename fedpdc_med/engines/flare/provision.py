@@ -14,7 +14,7 @@ from nvflare.lighter.impl.static_file import StaticFileBuilder
 from nvflare.lighter.impl.workspace import WorkspaceBuilder
 from nvflare.lighter.provisioner import Provisioner
 
-from fedpdc_med.engines.flare.kits import Kit, write_pages
+from fedpdc_med.engines.flare.kits import LAUNCH, Kit, write_pages
 from fedpdc_med.engines.flare.project import AUTHORITY, COORDINATOR_KIT, Project
 from fedpdc_med.errors import UserError, WorkFailed
 
@@ -22,8 +22,23 @@ AGREED = "agreed.json"  # in the authority's folder: what every kit has been tol
 EXECUTOR = "fedpdc_med.engines.flare.executor.SiteTrainer"
 CONTROLLER = "fedpdc_med.engines.flare.controller.Rounds"
 FILTER = "fedpdc_med.engines.flare.policy.OnlyModelAndNumbers"
+JOBS = {"coordinator": f"{LAUNCH}.CoordinatorJobs", "hospital": f"{LAUNCH}.HospitalJobs"}
+COMPONENTS = {  # of FLARE's own, what a hospital needs for a job
+    "resource_manager": "nvflare.app_common.resource_managers.gpu_resource_manager.GPUResourceManager",
+    "resource_consumer": "nvflare.app_common.resource_consumers.gpu_resource_consumer.GPUResourceConsumer",
+}
 GONE_AFTER = 40  # seconds without a sign of life; clients give one every 10
+# A party's own processes know each other by the kit's certificate too: other accounts of the machine stay outside.
+OWN_PROCESSES = {
+    "internal": {"scheme": "tcp", "resources": {"host": "localhost", "connection_security": "mtls"}},
+}
 ROLES = {"lead": "lead", "member": "member"}
+# FLARE's own ways to start, which lead past our doors, and its examples.
+NOT_OURS = (
+    *(f"startup/{name}" for name in ("start.sh", "sub_start.sh", "stop_fl.sh", "fl_admin.sh", "readme.txt")),
+    "startup/system_info.ipynb",
+    "local/privacy.json.sample",
+)
 
 
 def provision(project: Project, out: Path) -> list[Kit]:
@@ -108,6 +123,8 @@ def run_flare(project: Project, folder: Path) -> Path:
 def close_doors(kit: Kit, folder: Path, project: Project) -> None:
     """Policies in the kit's local/ folder, which are the party's own to tighten."""
     local = folder / "local"
+    for file in NOT_OURS:
+        (folder / file).unlink(missing_ok=True)
     if kit.role == "administrator":
         return
     for name in ("authorization.json", "authorization.json.default"):  # with neither, FLARE would allow everything
@@ -122,9 +139,14 @@ def close_doors(kit: Kit, folder: Path, project: Project) -> None:
     else:
         # Whatever a job asks for, a hospital builds this one class: no launcher of commands, no other trainer.
         resources["class_allow_list"] = [EXECUTOR]
-        resources["components"] = [one for one in resources["components"] if one["id"] != "site_log_streamer"]
+        resources["allow_log_streaming"] = False
         write_json(local / "privacy.json", privacy(project))
+    unwanted = ("site_log_streamer", "log_receiver")  # logs stay where they are written
+    resources["components"] = [one for one in resources["components"] if one["id"] not in unwanted]
+    (launcher,) = [one for one in resources["components"] if one["id"] == "process_launcher"]
+    launcher["path"] = JOBS[kit.role]
     write_json(local / "resources.json", resources)
+    write_json(local / "comm_config.json", OWN_PROCESSES)
 
 
 def authorization(role: str) -> dict[str, Any]:

@@ -96,8 +96,11 @@ class Running:
         """Whether `west` sits over a round that it was told to be slow in."""
         return (self.place / "orders.busy").exists()
 
-    def start(self, party):
+    def start(self, party, dishonest=False):
+        """`south` and, on demand, the coordinator run software of their own making."""
         extra = {}
+        if dishonest or party == "south":
+            extra = {"PYTHONPATH": with_code("dishonest"), "DISHONEST": str(self.place / f"asked-by-{party}")}
         if party == "north":
             extra = {"PYTHONPATH": with_code("capture"), "CAPTURE": str(self.place / "sent")}
         if party == "west":

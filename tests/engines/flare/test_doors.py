@@ -1,20 +1,27 @@
 """Who gets in, who may start a job, and what a hospital refuses to run: against the running federation."""
 
 import json
+import runpy
 import shutil
 import socket
 import ssl
 import time
+from dataclasses import dataclass
+from pathlib import Path
 
+import psutil
 import pytest
 from nvflare.fuel.flare_api.api_spec import AuthorizationError
+from nvflare.lighter.utils import load_private_key_file, sign_folders
 
 from fedpdc_med.engines.flare.coordination import plan_of
 from fedpdc_med.engines.flare.job import Pace, connected, ended, session, write_job
 from fedpdc_med.engines.flare.parties import Parties
 from fedpdc_med.engines.flare.provision import provision
 
+LEAD = "lead@example.org"
 LONG = 300.0
+everything = runpy.run_path(str(Path(__file__).parent / "at_one_site" / "dishonest" / "asking.py"))["everything"]
 
 
 def first_byte(federation, kit=None):
@@ -103,6 +110,123 @@ def outcome(opened, folder):
             return meta
         time.sleep(1)
     raise AssertionError("the job did not end")
+
+
+@dataclass
+class Snapshot:
+    """What an attack could have changed at a hospital: its files, and its process."""
+
+    files: dict[str, bytes]
+    process: int
+
+    @classmethod
+    def of(cls, federation, name):
+        kit = federation.trial.kits / name
+        kept = [file for folder in ("local", "startup") for file in (kit / folder).rglob("*") if file.is_file()]
+        files = {str(file.relative_to(kit)): file.read_bytes() for file in kept if "__pycache__" not in file.parts}
+        process = federation.parties.running[name]
+        assert process.poll() is None
+        return cls(files, process.pid)
+
+
+@pytest.fixture(scope="module")
+def signed_job(federation, tmp_path_factory):
+    """A job as the lead signs it, to be sent again under another name."""
+    place = tmp_path_factory.mktemp("signed")
+    _, folder = job(federation, "signed", place)
+    startup = federation.trial.kits / LEAD / "startup"
+    sign_folders(str(folder / "app"), load_private_key_file(startup / "client.key"), str(startup / "client.crt"))
+    shutil.make_archive(str(place / "app"), "zip", folder / "app")
+    return place / "app.zip"
+
+
+def ask_by(federation, party, target, origin, app):
+    """Have a party's own process ask; FLARE calls the coordinator's `server`."""
+    file = federation.place / f"asked-by-{party}"
+    answers = Path(f"{file}.answers")
+    answers.unlink(missing_ok=True)
+    flare_name = "server" if party == "coordinator" else party
+    draft = file.with_suffix(".draft")
+    draft.write_text(json.dumps({"party": flare_name, "target": target, "origin": origin, "app": str(app)}))
+    draft.replace(file)
+    until = time.monotonic() + LONG
+    while not answers.exists():
+        assert time.monotonic() < until, f"{party} did not ask"
+        time.sleep(0.5)
+    return json.loads(answers.read_text())
+
+
+def assert_refused(answers):
+    """Every request had an answer, and the answer is no."""
+    assert len(answers) == 38
+    for asked, answer in answers.items():
+        assert not answer.startswith("ok") or answer in ("ok: invalid_request", "ok: refused"), (asked, answer)
+        assert not any(secret in answer for secret in ("SITE", "PRIVATE", "client.key", "PATH", "python")), asked
+
+
+def test_a_hospital_reads_and_changes_nothing_at_another(federation, signed_job):
+    federation.wait_connected()
+    before = Snapshot.of(federation, "north")
+    for origin in ("south", "server", "north"):
+        assert_refused(ask_by(federation, "south", "north", origin, signed_job))
+    assert Snapshot.of(federation, "north") == before
+
+
+def test_no_administrator_reads_or_changes_anything_at_a_hospital(federation, signed_job):
+    federation.wait_connected()
+    before = Snapshot.of(federation, "north")
+    for person in ("member@example.org", LEAD):
+        for origin in (None, "server"):  # a session each: the claim stays with the connection
+            with session(federation.trial.kits / person) as opened:
+                cell = opened.api.cell.core_cell
+                assert_refused(everything(cell, "north", origin or cell.get_fqcn(), signed_job))
+    assert Snapshot.of(federation, "north") == before
+
+
+def test_a_hospital_refuses_a_dishonest_coordinator_and_trains_again_with_an_honest_one(
+    federation, signed_job, tmp_path
+):
+    """One whose doors are open, so that the others' requests reach the hospital through it too."""
+    federation.wait_connected()
+    before = Snapshot.of(federation, "north")
+    federation.parties.kill("coordinator")
+    federation.start("coordinator", dishonest=True)
+    try:
+        time.sleep(3)
+        federation.wait_connected()
+        assert_refused(ask_by(federation, "coordinator", "north", "server", signed_job))
+        assert_refused(ask_by(federation, "south", "north", "south", signed_job))
+        with session(federation.trial.kits / "member@example.org") as opened:
+            cell = opened.api.cell.core_cell
+            assert_refused(everything(cell, "north", cell.get_fqcn(), signed_job))
+    finally:
+        federation.parties.kill("coordinator")
+        federation.start("coordinator")
+    assert Snapshot.of(federation, "north") == before
+    time.sleep(3)
+    federation.wait_connected()
+    run = federation.run(federation.begin(tmp_path / "afterwards", rounds=1))
+    assert [site["status"] for site in run.rounds()[0]["sites"].values()] == ["ok"] * 3
+
+
+def test_other_accounts_of_a_hospitals_machine_cannot_join_its_processes(federation):
+    """FLARE opens a port for the processes of its jobs; without the kit's certificate nothing can be said there."""
+    federation.wait_connected()
+    process = psutil.Process(federation.parties.running["north"].pid)
+    ports = [one.laddr.port for one in process.net_connections("tcp") if one.status == psutil.CONN_LISTEN]
+    assert ports
+    for port in ports:
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            talk_to(port)
+
+
+def talk_to(port):
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with socket.create_connection(("localhost", port), timeout=20) as raw, context.wrap_socket(raw) as safe:
+        safe.sendall(b"anybody")
+        if not safe.recv(1):
+            raise ConnectionError
 
 
 def test_a_member_may_look_but_not_submit(federation, tmp_path):

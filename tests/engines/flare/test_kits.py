@@ -142,6 +142,12 @@ def changed(kit, name, change):
         ("resources.json", lambda found: found["class_allow_list"].append("os.")),
         ("resources.json", lambda found: found.pop("class_allow_list")),
         ("resources.json", lambda found: found.update(class_list_enforcement_mode="warn")),
+        ("resources.json", lambda found: found.update(allow_log_streaming=True)),
+        ("resources.json", lambda found: found["components"].append({"id": "mine", "path": "os.system"})),
+        ("resources.json", lambda found: found["components"][-1].update(path="nvflare.another.Launcher")),
+        ("resources.json", lambda found: found.update(handlers=[{"path": "os.system"}])),
+        ("comm_config.json", lambda found: found.update(comm_driver_path="/tmp/drivers")),
+        ("comm_config.json", lambda found: found["internal"]["resources"].update(connection_security="clear")),
         ("privacy.json", lambda found: found.update(default_scope="other")),
         ("privacy.json", lambda found: found["scopes"][0].update(task_result_filters=[])),
         ("privacy.json", lambda found: found["scopes"].append({"name": "open", "task_result_filters": []})),
@@ -157,6 +163,27 @@ def test_a_policy_that_was_changed_or_lost_is_named(kits, tmp_path, name, change
     assert not policy(kit).holds and name in policy(kit).found
     (kit / "local" / name).unlink()
     assert not policy(kit).holds and name in policy(kit).found
+
+
+@pytest.mark.parametrize("name", ["custom", "relay__resources.json", "job_resources.json"])
+def test_what_flare_would_load_beside_the_policies_is_named(kits, tmp_path, name):
+    kit = tmp_path / "kit"
+    shutil.copytree(kits / "harbor-general", kit)
+    (kit / "local" / "hospital.py").write_text("SITE = ...")
+    assert policy(kit).holds
+    (kit / "local" / name).mkdir()
+    assert not policy(kit).holds and f"local/{name}" in policy(kit).found
+
+
+def test_a_kit_can_be_started_behind_our_doors_only(kits):
+    scripts = [file.name for file in kits.rglob("*") if file.suffix in (".sh", ".ipynb", ".sample")]
+    assert scripts == []
+    for party in ("harbor-general", "coordinator"):
+        resources = json.loads((kits / party / "local" / "resources.json").read_text())
+        (launcher,) = [one["path"] for one in resources["components"] if one["id"] == "process_launcher"]
+        assert launcher.startswith("fedpdc_med.engines.flare.launch.")
+        assert "fedpdc_med.engines.flare.launch" in start_command(kits / party)
+        assert "log_receiver" not in [one["id"] for one in resources["components"]]
 
 
 def test_a_hospital_may_tighten_its_policy(kits, tmp_path):
@@ -226,6 +253,9 @@ def test_a_data_folder_must_be_the_kits_accounts_own(kits, tmp_path, monkeypatch
     kit = kits / "harbor-general"
     assert "does not exist" in data_folder(kit).found
     (tmp_path / "data" / "runs").mkdir(parents=True)
+    (tmp_path / "data").chmod(0o750)
+    assert "other accounts can look into" in data_folder(kit).found
+    (tmp_path / "data").chmod(0o700)
     assert data_folder(kit).holds
     (tmp_path / "data" / "runs").chmod(0o500)
     assert "runs cannot be written" in data_folder(kit).found
