@@ -22,6 +22,10 @@ def problem_with(state: State, expected: State) -> str | None:
     return None
 
 
+def largest_number(state: State) -> float:
+    return max(float(tensor.abs().max()) for tensor in state.values() if tensor.is_floating_point() and tensor.numel())
+
+
 def weighted_average(states: Iterable[State], weights: Sequence[float]) -> State:
     """Sum of weight * state; float entries (BatchNorm statistics too) averaged, integer counters copied.
 

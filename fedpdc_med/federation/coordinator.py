@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +15,29 @@ from safetensors.torch import load_file
 from fedpdc_med.algorithms import Scored
 from fedpdc_med.algorithms.weighting import by_films
 from fedpdc_med.errors import WorkFailed
-from fedpdc_med.federation.aggregation import problem_with, weighted_average
+from fedpdc_med.federation.aggregation import largest_number, problem_with, weighted_average
 from fedpdc_med.federation.engine import Engine
 from fedpdc_med.federation.messages import Assignment, Failure, State, Update, seed_for
 from fedpdc_med.federation.scoring import Score, score
 from fedpdc_med.federation.setup import Federation
 from fedpdc_med.runs import Progress, Run
+
+SPOILS = "with its model, whose numbers are the largest, the average gives answers that are not finite"
+
+
+class NotFinite(WorkFailed):
+    """The average gives answers that are not finite."""
+
+
+@dataclass(frozen=True)
+class Average:
+    """What the usable updates of a round come to."""
+
+    weights: list[float]
+    notes: list[str]
+    judged: Score
+    worst: float | None
+    on_weighting: float  # P
 
 
 class Coordinator:
@@ -64,14 +81,12 @@ class Coordinator:
                 f"{t - 1} are kept. A loss that is not finite calls for a lower learning rate or strength"
             )
 
-        scored = [Scored(one.site, one.films, scores[one.site].accuracy, scores[one.site].recall) for one in usable]
-        weights, notes = self._weights(scored, usable, t)
-
-        self.progress = Progress(t, {one.site: one.score for one in scored}, self._kept(usable))
-        checkpoint = self.run.begin_checkpoint(self._next_state(usable, weights), self.progress)
-        if federation.method.finetuning:
-            notes += self._finetune(checkpoint, t)
-        judged, worst, of_global = self._evaluate(checkpoint, usable)
+        average, spoilers = self._average_without_spoilers(usable, scores, t)
+        for name in spoilers:
+            sites[name] = {"status": "rejected", "reason": SPOILS}
+        weights, notes = average.weights, average.notes
+        judged, worst, of_global = average.judged, average.worst, average.on_weighting
+        usable = [update for update in usable if update.site not in spoilers]
 
         for update, weight in zip(usable, weights, strict=True):
             of_site = scores[update.site]
@@ -101,6 +116,32 @@ class Coordinator:
         self.run.commit(record)
         self.run.forget_updates(self.progress)
         return record
+
+    def _average_without_spoilers(
+        self, usable: list[Update], scores: dict[str, Score], t: int
+    ) -> tuple["Average", list[str]]:
+        """The round's average; where it gives answers that are not finite, again without the model with the largest
+        numbers, as long as most remain: each may be finite alone, and one of them must not end the run.
+        """
+        spoilers: list[str] = []
+        for _ in range((len(usable) - 1) // 2):
+            left = [update for update in usable if update.site not in spoilers]
+            try:
+                return self._average(left, scores, t), spoilers
+            except NotFinite:
+                spoilers.append(max(left, key=lambda update: largest_number(load_file(update.model))).site)
+        left = [update for update in usable if update.site not in spoilers]
+        return self._average(left, scores, t), spoilers
+
+    def _average(self, usable: list[Update], scores: dict[str, Score], t: int) -> "Average":
+        """Weigh and average these updates, and evaluate what comes of it: the next checkpoint, not yet in place."""
+        scored = [Scored(one.site, one.films, scores[one.site].accuracy, scores[one.site].recall) for one in usable]
+        weights, notes = self._weights(scored, usable, t)
+        self.progress = Progress(t, {one.site: one.score for one in scored}, self._kept(usable))
+        checkpoint = self.run.begin_checkpoint(self._next_state(usable, weights), self.progress)
+        if self.federation.method.finetuning:
+            notes += self._finetune(checkpoint, t)
+        return Average(weights, notes, *self._evaluate(checkpoint, usable))
 
     def _assignment(self, site: str, t: int) -> Assignment:
         """p_i of the round before, or what the method takes for it where a site took no part in that round."""
@@ -181,7 +222,7 @@ class Coordinator:
         pending = [(self.engine.predict(model, judge), self.engine.predict(model, "weighting")) for model in models]
         answers = [(judging(), weighting()) for judging, weighting in pending]
         if not all(np.isfinite(one).all() for pair in answers for one in pair):
-            raise WorkFailed(
+            raise NotFinite(
                 f"the model that round {self.progress.round} ends with gives answers that are not finite; the rounds "
                 "before it are kept. This calls for a lower learning rate, strength or noise"
             )

@@ -276,6 +276,30 @@ def test_an_average_whose_answers_are_not_finite_is_never_kept(tiny_federation, 
     assert (run.progress().round, run.checkpoint_file.read_bytes()) == (1, before)
 
 
+def test_a_model_that_only_spoils_the_average_is_left_out_and_the_run_goes_on(tiny_federation, tmp_path):
+    """All its numbers are finite, and so are its own answers; among the others' its size makes the average's not."""
+    federation = tiny_federation("fedavg", sites=3)
+    run = Run.create(tmp_path / "run", {"kind": "test"})
+
+    class Hostile(DeviceEngine):
+        def train(self, assignments, answers):
+            for answer in super().train(assignments, answers):
+                if answer.site == "site-1":
+                    state = {name: torch.zeros_like(value) for name, value in load_file(answer.model).items()}
+                    for name in state.keys() - {"encoder.conv1.weight"}:  # behind zeros they do nothing
+                        if name.endswith("weight"):
+                            state[name] += 1e37
+                    save_file(state, answer.model)
+                yield answer
+
+    record = Coordinator(federation, Hostile(federation, "cpu"), run).run_round()
+    assert record["sites"]["site-1"]["status"] == "rejected"
+    assert "the average gives answers that are not finite" in record["sites"]["site-1"]["reason"]
+    weights = [record["sites"][name]["weight"] for name in ("site-0", "site-2")]
+    assert weights == pytest.approx([30 / 80, 50 / 80])
+    assert all(torch.isfinite(value).all() for value in load_file(run.checkpoint_file).values())
+
+
 def test_moon_finds_its_previous_model_again_and_only_then(tiny_federation, tmp_path):
     coordinator, engine, run = opened(tiny_federation("moon", sites=2), tmp_path)
     coordinator.run_round()
