@@ -18,6 +18,7 @@ from pydicom.errors import InvalidDicomError
 
 from fedpdc_med.errors import WorkFailed
 from fedpdc_med.imaging import dicom
+from fedpdc_med.imaging.bounds import check_inflated
 from fedpdc_med.imaging.deidentify import PUBLISHED_KEY, age_band, deidentified, dicom_name, pseudonym, write_dicom
 from fedpdc_med.imaging.duplicates import perceptual_hash
 from fedpdc_med.imaging.pixels import LEAST_GREYS, Shown, unscaled
@@ -92,7 +93,9 @@ def _read(path: Path) -> Dataset:
             if size == 0:
                 raise Refused(Reason.NOT_DICOM, "empty file")
             # pydicom asks for its position at every element; on a small file that takes longer than a copy in memory.
-            return pydicom.dcmread(io.BytesIO(file.read()) if size < SMALL else file)
+            data = io.BytesIO(file.read()) if size < SMALL else file
+            check_inflated(data)
+            return pydicom.dcmread(data)
     except OSError as error:
         raise Refused(Reason.UNREADABLE, type(error).__name__) from error
     except InvalidDicomError as error:

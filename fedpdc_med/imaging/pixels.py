@@ -16,6 +16,7 @@ from pydicom.dataset import Dataset
 from pydicom.pixels import get_decoder
 from pydicom.uid import UID, ImplicitVRLittleEndian, RLELossless
 
+from fedpdc_med.imaging.bounds import check_announced
 from fedpdc_med.imaging.dicom import code, number, texts
 from fedpdc_med.imaging.records import Reason, Refused, Verdict
 
@@ -151,7 +152,10 @@ def decode(ds: Dataset) -> NDArray[Any]:
     plugin = "pylibjpeg" if "pylibjpeg" in decoder.available_plugins else ""
     options: dict[str, Any] = {"raw": True, "view_only": True, "correct_unused_bits": False, "decoding_plugin": plugin}
     try:
+        check_announced(ds, syntax)
         stored, _ = decoder.as_array(ds, **options)
+    except Refused:
+        raise
     except Exception as error:
         raise Refused(Reason.UNDECODABLE, f"{syntax.name}: {type(error).__name__}") from error
     if stored.shape != (ds.Rows, ds.Columns) or stored.dtype.itemsize * 8 != ds.BitsAllocated:
@@ -288,16 +292,20 @@ def _lut(ds: Dataset, keyword: str) -> Lut | None:
     sequence = ds[keyword].value if keyword in ds else None
     if not sequence or "LUTDescriptor" not in sequence[0] or "LUTData" not in sequence[0]:
         return None
-    item, data = sequence[0], sequence[0].LUTData
-    count, first, _ = (int(value) for value in item.LUTDescriptor)
-    count = count or 2**16
-    if isinstance(data, bytes):
-        word = ">u2" if item.original_encoding[1] is False else "<u2"
-        data = np.frombuffer(data, word if len(data) >= 2 * count else "u1")
-    entries = np.atleast_1d(np.asarray(data, np.float64))[:count]
+    _, first, _ = (int(value) for value in sequence[0].LUTDescriptor)
+    entries = lut_entries(sequence[0]).astype(np.float64)
     # Some CR systems write the size of an entry (16) where its range (say 12) belongs; viewers then follow the entries.
     bits = max(8, int(entries.max()).bit_length())
     return Lut(first, float(2**bits - 1), entries.tobytes())
+
+
+def lut_entries(item: Dataset) -> NDArray[Any]:
+    """The entries of a table, without what the file may have after the last of them."""
+    count, data = int(item.LUTDescriptor[0]) or 2**16, item.LUTData
+    if isinstance(data, bytes):
+        word = ">u2" if item.original_encoding[1] is False else "<u2"
+        data = np.frombuffer(data, word if len(data) >= 2 * count else "u1")
+    return np.atleast_1d(np.asarray(data))[:count]
 
 
 def _padding(ds: Dataset) -> tuple[int, int] | None:

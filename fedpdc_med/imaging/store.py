@@ -75,10 +75,10 @@ def read_store(folder: Path) -> FilmStore:
         raise UserError(f"manifest.csv of {folder.name} was changed after ingest; ingest the films again")
     manifest = _with_shape(pd.read_csv(io.BytesIO(text), dtype=str, keep_default_na=False))
     try:
-        films = np.load(folder / "films.npy", mmap_mode="r")
+        films = np.lib.format.open_memmap(folder / "films.npy", mode="r")
     except (ValueError, EOFError):
         raise UserError(f"films.npy of {folder.name} is damaged or not copied whole; copy or make it again") from None
-    if films.shape != (len(manifest), 1, info["size"], info["size"]):
+    if films.dtype != np.uint8 or films.shape != (len(manifest), 1, info["size"], info["size"]):
         raise UserError(f"films.npy of {folder.name} does not fit its manifest; ingest the films again")
     return FilmStore(folder, films, manifest, info)
 

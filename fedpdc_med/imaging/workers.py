@@ -8,13 +8,16 @@ import ctypes
 import logging
 import multiprocessing
 import os
+import resource
 import signal
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
@@ -25,6 +28,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 QUEUED = 2
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, KEPT_BYTES = -1, -3, 1 << 28  # names of malloc.h
+TASK_BYTES = 3 << 30  # measured: a film of 100 million pixels takes up to 1 GB, whatever its format
 NOT_STARTED = "a worker process could not start; there may be too little memory, or the installation is broken"
 
 
@@ -159,6 +163,16 @@ def keep_memory() -> None:
         libc.mallopt(M_MMAP_THRESHOLD, KEPT_BYTES)
 
 
+def limit_memory() -> None:
+    """A few kilobytes can make a decoder take gigabytes. Counted beyond what is in use now; macOS has no such limit."""
+    if sys.platform != "linux":
+        return
+    in_use = int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize()
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    most = in_use + TASK_BYTES
+    resource.setrlimit(resource.RLIMIT_DATA, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+
+
 def _serve(
     pipe: Connection, start: Callable[..., Callable[[Any], Any]], arguments: tuple[Any, ...], seconds: float
 ) -> None:
@@ -168,6 +182,7 @@ def _serve(
         os.dup2(nowhere.fileno(), 2)
     keep_memory()
     function = start(*arguments)
+    limit_memory()
     pipe.send("ready")
     with suppress(EOFError, OSError):
         while True:

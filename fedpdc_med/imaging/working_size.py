@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from monai.transforms import CenterSpatialCrop, HistogramNormalize, Resize, ScaleIntensityRange, SpatialPad
 from numpy.typing import NDArray
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 from fedpdc_med.imaging.pixels import Picture, Shown
 from fedpdc_med.imaging.records import Reason, Refused
@@ -44,7 +44,7 @@ def to_working_size(shown: Shown, size: int, fit: Fit = "pad", equalise: bool = 
 
 def picture(path: Path) -> tuple[Shown, str]:
     """A PNG or JPEG film; phone photographs carry their orientation in a tag."""
-    with Image.open(path) as image:
+    with _opened(path) as image:
         if image.width * image.height > MOST_PIXELS:
             raise Refused(Reason.SHAPE, f"{image.width} x {image.height} pixels")
         turned = ImageOps.exif_transpose(image)
@@ -54,6 +54,16 @@ def picture(path: Path) -> tuple[Shown, str]:
             bits = next((bits for bits in (8, 10, 12, 14) if values.max() < 2**bits), 16)
             return Shown(values, 1 / (2**bits - 1)), f"{bits}-bit values in a 16-bit picture"
         return Shown(np.asarray(turned.convert("L")), 1 / 255), "8-bit picture"
+
+
+def _opened(path: Path) -> Image.Image:
+    """The header only. Pillow knows more formats than these, and hands EPS to a program that runs what a file says."""
+    try:
+        return Image.open(path, formats=("PNG", "JPEG"))
+    except UnidentifiedImageError as error:
+        raise Refused(Reason.NOT_PICTURE, "neither PNG nor JPEG by its content") from error
+    except Image.DecompressionBombError as error:
+        raise Refused(Reason.SHAPE, f"far more than {MOST_PIXELS:,} pixels") from error
 
 
 def _reduced(values: NDArray[Any], size: int) -> Picture:

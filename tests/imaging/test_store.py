@@ -66,6 +66,19 @@ def test_films_that_do_not_fit_the_manifest_are_noticed(tmp_path):
         read_store(tmp_path / "harbor")
 
 
+@pytest.mark.parametrize("made", ["numbers of eight bytes", "objects", "an archive"])
+def test_films_that_are_no_bytes_of_pixels_are_noticed(tmp_path, made):
+    """A store may come from somebody else."""
+    store(tmp_path / "harbor")
+    with (tmp_path / "harbor" / "films.npy").open("wb") as file:
+        if made == "an archive":
+            np.savez(file, films=np.zeros((3, 1, 4, 4), np.uint8))
+        else:
+            np.save(file, np.zeros((3, 1, 4, 4), object if made == "objects" else np.int64), allow_pickle=True)
+    with pytest.raises(UserError, match=r"films.npy of harbor (is damaged|does not fit)"):
+        read_store(tmp_path / "harbor")
+
+
 def test_a_store_of_another_format_says_so(tmp_path):
     store(tmp_path / "harbor")
     about = tmp_path / "harbor" / "store.json"

@@ -1,6 +1,7 @@
 """Worker processes that die or hang. Tasks are expressions, evaluated in the workers."""
 
 import functools
+import sys
 import time
 
 import pytest
@@ -53,3 +54,9 @@ def test_work_that_fails_for_a_reason_of_ours_stops_everything():
     failing = "(_ for _ in ()).throw(__import__('fedpdc_med.errors', fromlist=['x']).WorkFailed('disk full'))"
     with pytest.raises(WorkFailed, match="disk full"):
         run(["1", failing], [[0], [1]])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux keeps to the limit")
+def test_a_task_has_memory_for_the_largest_film_and_not_for_more():
+    found = run(["len(bytearray(2 << 30))", "len(bytearray(4 << 30))", "3"], [[0], [1], [2]], replaced=2)
+    assert found == {0: 2 << 30, 1: Lost(timed_out=False), 2: 3}

@@ -1,5 +1,8 @@
 """Pictures to the working size."""
 
+import struct
+import zlib
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -100,3 +103,24 @@ def test_a_photograph_that_says_it_is_upside_down_is_turned(tmp_path):
     image.save(tmp_path / "phone.png", exif=exif)
     shown, _ = picture(tmp_path / "phone.png")
     assert shown.values[:20].mean() == 255 and shown.values[20:].mean() == 0
+
+
+@pytest.mark.parametrize("kind", ["EPS", "TIFF", "GIF"])
+def test_what_is_neither_png_nor_jpeg_inside_is_not_opened_whatever_its_name_says(tmp_path, kind):
+    """Pillow hands EPS to Ghostscript, which runs programs that a file brings along."""
+    Image.fromarray(np.eye(64, dtype=np.uint8)).save(tmp_path / "film.png", format=kind)
+    with pytest.raises(Refused) as refusal:
+        picture(tmp_path / "film.png")
+    assert (refusal.value.reason, refusal.value.detail) == (Reason.NOT_PICTURE, "neither PNG nor JPEG by its content")
+
+
+@pytest.mark.parametrize("side", [12_000, 30_000])
+def test_a_picture_that_announces_more_pixels_than_a_film_has_is_refused_before_it_is_decoded(tmp_path, side):
+    header = struct.pack(">IIBBBBB", side, side, 8, 0, 0, 0, 0)
+    chunk = b"IHDR" + header
+    pixels = struct.pack(">I4sI", 0, b"IDAT", zlib.crc32(b"IDAT"))  # none: decoding would find the film truncated
+    start = b"\x89PNG\r\n\x1a\n" + struct.pack(">I", len(header)) + chunk + struct.pack(">I", zlib.crc32(chunk))
+    (tmp_path / "bomb.png").write_bytes(start + pixels)
+    with pytest.raises(Refused) as refusal:
+        picture(tmp_path / "bomb.png")
+    assert refusal.value.reason == Reason.SHAPE
