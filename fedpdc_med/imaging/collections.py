@@ -9,7 +9,7 @@ import re
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -18,52 +18,57 @@ from fedpdc_med.errors import UserError
 from fedpdc_med.imaging.classes import class_of
 from fedpdc_med.imaging.dicom import view_in
 from fedpdc_med.imaging.files import files_below
+from fedpdc_med.imaging.published import DARKCOVIDNET_NAME, NIH_NAME, RADIOGRAPHY_NAME, is_covid_chestxray
 from fedpdc_med.imaging.records import FilmRecord, Reason
 
+MOST_UNPACKED = 20  # times the size of a .npz file; images do not shrink that much
 PICTURES = {".png", ".jpg", ".jpeg"}
 COVID_CHESTXRAY = ("filename", "folder", "patientid", "finding", "view", "modality", "sex", "age", "url", "doi")
-# In NIH ChestX-ray names the digits before the underscore are the patient's.
-_NIH_NAME = re.compile(r"(\d{8})_\d{3}")
-# Names that darkcovidnet was published with: NIH's (its patients end at 30805), random numbers, and figures of papers.
-_DARKCOVIDNET_NAME = re.compile(
-    r"000[0-3]\d{4}_\d{3}|[0-9a-f-]{24,36}([._](annot\.original|jumbo))?|figure1-[0-9a-f]{24}-98-(left|right)"
-    r"|(1-s2\.0-|1\.CXRCT|all14238-|auntminnie-|ciaa199\.|kjr-21-|jkms-35-|lancet-case|nCoV-radiol\.|nejmc\d{7}_|ryct\.\d)"
-    r"[\w.-]*|covid-19-(pneumonia|infection|rapidly)-[a-z\d-]*",
-    re.IGNORECASE,
-)
-_RADIOGRAPHY_NAME = re.compile(r"(covid|normal|viral pneumonia|lung_opacity)[ -]?(\d+|\(\d+\))", re.IGNORECASE)
 # Parts of a figure's name that tell its panels, days and views apart: "...fig2a", "...-day7", "...-PA", "...-002-b1".
 _PANEL = re.compile(r"[-_](day-?\d+|\d+-(hours|days)|admission|left|right|pa|ap|[a-z]\d?)(?=[-_.]|$)|(?<=\d)[a-z]$")
 
 
 def covid_chestxray(folder: Path) -> Iterator[FilmRecord]:
-    """ieee8023/covid-chestxray-dataset: metadata.csv names every film, its patient, finding, view and modality.
+    """ieee8023/covid-chestxray-dataset: metadata.csv names every film, its patient, finding, view and modality."""
+    for row in _covid_chestxray_rows(folder / "metadata.csv"):
+        path = _inside(folder, row["folder"] or "images", row["filename"])
+        finding, view = row["finding"], view_in(row["view"]) or "unknown"
+        if row["view"].upper() in ("L", "L LATERAL"):
+            view = "lateral"
+        covid = "COVID-19" in finding.upper()
+        label = "covid-19" if covid else class_of(finding.split("/")[0]) or ""
+        yield FilmRecord(
+            name=f"covid-chestxray-dataset:{row['filename']}",
+            path=path or folder / "metadata.csv",
+            source="covid-chestxray-dataset",
+            published=is_covid_chestxray(row["patientid"], row["url"]),
+            label=label,
+            patient=f"covid-chestxray-dataset:{row['patientid']}" if row["patientid"] else "",
+            view=view,
+            sex=row["sex"] if row["sex"] in ("F", "M") else "",
+            age=_number(row["age"]),
+            problem=_covid_chestxray_problem(row, label) if path else (Reason.OUTSIDE, ""),
+        )
 
-    A row that does not say where its film was published may be a hospital's own, in the same layout.
-    """
-    with (folder / "metadata.csv").open(newline="", encoding="utf-8-sig", errors="replace") as file:
-        for said in csv.DictReader(file):
-            row = {key: (said.get(key) or "").strip() for key in COVID_CHESTXRAY}  # short rows, and columns left out
-            if not row["filename"]:
-                continue
-            path = folder / (row["folder"] or "images") / row["filename"]
-            finding, view = row["finding"], view_in(row["view"]) or "unknown"
-            if row["view"].upper() in ("L", "L LATERAL"):
-                view = "lateral"
-            covid = "COVID-19" in finding.upper()
-            label = "covid-19" if covid else class_of(finding.split("/")[0]) or ""
-            yield FilmRecord(
-                name=f"covid-chestxray-dataset:{row['filename']}",
-                path=path,
-                source="covid-chestxray-dataset",
-                published=bool(row["url"] or row["doi"]),
-                label=label,
-                patient=f"covid-chestxray-dataset:{row['patientid']}" if row["patientid"] else "",
-                view=view,
-                sex=row["sex"] if row["sex"] in ("F", "M") else "",
-                age=_number(row["age"]),
-                problem=_covid_chestxray_problem(row, label),
-            )
+
+def _covid_chestxray_rows(table: Path) -> Iterator[dict[str, str]]:
+    with table.open(newline="", encoding="utf-8-sig", errors="replace") as file:
+        reader = csv.DictReader(file)
+        try:
+            for said in reader:
+                row = {key: (said.get(key) or "").strip() for key in COVID_CHESTXRAY}  # short rows, columns left out
+                if row["filename"]:
+                    yield row
+        except csv.Error as error:
+            raise UserError(
+                f"metadata.csv: line {reader.line_num + 1} or one above it cannot be read: {error}; is a quote open?"
+            ) from None
+
+
+def _inside(folder: Path, *said: str) -> Path | None:
+    """The file that a table names, None for one elsewhere; links are followed, as the user made those."""
+    path = Path(*said)
+    return None if path.is_absolute() or ".." in path.parts or "\0" in str(path) else folder / path
 
 
 def _covid_chestxray_problem(row: dict[str, str], label: str) -> tuple[Reason, str] | None:
@@ -75,7 +80,7 @@ def _covid_chestxray_problem(row: dict[str, str], label: str) -> tuple[Reason, s
 def darkcovidnet(folder: Path) -> Iterator[FilmRecord]:
     """muhammedtalo/COVID-19: NIH films, and COVID-19 films under the names they have in covid-chestxray-dataset."""
     for path, label in _class_folders(folder):
-        if nih := _NIH_NAME.fullmatch(path.stem):
+        if nih := NIH_NAME.fullmatch(path.stem):
             name, patient = f"nih:{path.stem}", f"nih:{nih[1]}"
         else:
             # The same film in covid-chestxray-dataset gets the same pseudonym, however differently it was cropped.
@@ -128,7 +133,7 @@ def _own_film(folder: Path, path: Path, label: str) -> FilmRecord:
     below = path.relative_to(folder).parts[1:-1]
     if below and below[0].lower() == "images":
         below = below[1:]
-    nih = _NIH_NAME.fullmatch(path.stem)
+    nih = NIH_NAME.fullmatch(path.stem)
     return FilmRecord(
         name,
         path,
@@ -143,7 +148,10 @@ def _own_film(folder: Path, path: Path, label: str) -> FilmRecord:
 def medmnist(file: Path) -> Iterator[FilmRecord]:
     """PneumoniaMNIST and ChestMNIST .npz: arrays only, no patients, so every image counts as a patient of its own."""
     name = "pneumoniamnist" if "pneumonia" in file.name.lower() else "chestmnist"
-    for part, images, labels in _medmnist_parts(file):
+    parts = _medmnist_parts(file)
+    if not all(_is_medmnist(name, images, labels) for _, images, labels in parts):
+        raise UserError(f"SOURCE does not hold the arrays of {name}: images of bytes, and a row of labels for each")
+    for part, images, labels in parts:
         for i, image in enumerate(images):
             label = _medmnist_class(name, labels[i])
             film = f"{name}:{part}:{i}"
@@ -162,15 +170,29 @@ def medmnist(file: Path) -> Iterator[FilmRecord]:
 
 def _medmnist_parts(file: Path) -> list[tuple[str, np.ndarray, np.ndarray]]:
     try:
+        with zipfile.ZipFile(file) as archive:
+            unpacked = sum(member.file_size for member in archive.infolist())
+        if unpacked > MOST_UNPACKED * file.stat().st_size:
+            raise UserError(f"SOURCE unpacks to {unpacked >> 20} MB, far more than its size; is it a MedMNIST file?")
         with np.load(file) as arrays:
             return [(part, arrays[f"{part}_images"], arrays[f"{part}_labels"]) for part in ("train", "val", "test")]
-    except (ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error):
+    except (ValueError, EOFError, KeyError, MemoryError, zipfile.BadZipFile, zlib.error):
         raise UserError("SOURCE is damaged or not copied whole; download it again") from None
+
+
+def _is_medmnist(name: str, images: np.ndarray, labels: np.ndarray) -> bool:
+    findings = 1 if name == "pneumoniamnist" else 14
+    return (
+        images.dtype == np.uint8
+        and images.ndim in (3, 4)
+        and labels.shape == (len(images), findings)
+        and bool(np.isin(labels, (0, 1)).all())
+    )
 
 
 def _medmnist_class(name: str, label: np.ndarray) -> str:
     if name == "pneumoniamnist":
-        return ("normal", "pneumonia")[int(label[0])]
+        return "pneumonia" if label[0] else "normal"
     # ChestMNIST is multi-label; the seventh of its fourteen findings is pneumonia.
     return "normal" if not label.any() else "pneumonia" if label[6] else ""
 
@@ -222,6 +244,7 @@ class Collection:
     layout: str
     names: re.Pattern[str] | None = None
     """What its films are called where they were published, for a layout that a hospital's own films may have too."""
+    published: bool = True
 
 
 # In the order in which they are tried: the general layout comes last.
@@ -233,13 +256,13 @@ COLLECTIONS = {
         lambda s: _has_folders(s, "Covid-19", "No_findings", "Pneumonia"),
         darkcovidnet,
         "folders Covid-19, No_findings and Pneumonia",
-        _DARKCOVIDNET_NAME,
+        DARKCOVIDNET_NAME,
     ),
     "covid-19-radiography-database": Collection(
         lambda s: _has_folders(s, "COVID", "Viral Pneumonia"),
         radiography_database,
         "folders COVID, Viral Pneumonia and Normal",
-        _RADIOGRAPHY_NAME,
+        RADIOGRAPHY_NAME,
     ),
     "medmnist": Collection(
         lambda s: s.is_file() and bool(re.match(r"(pneumonia|chest)mnist.*\.npz$", s.name)),
@@ -247,7 +270,7 @@ COLLECTIONS = {
         "a file pneumoniamnist*.npz or chestmnist*.npz",
     ),
     "folder-per-class": Collection(
-        _has_class_folders, folder_per_class, "a folder of PNG or JPEG films for each class"
+        _has_class_folders, folder_per_class, "a folder of PNG or JPEG films for each class", published=False
     ),
 }
 
@@ -264,10 +287,14 @@ def recognise(source: Path, name: str | None = None) -> Collection | None:
 
 
 def films_of(source: Path, collection: Collection, *, asked_for: bool) -> Iterator[FilmRecord]:
-    """The films of a source. Where only its folders told the collection, a film is taken for published by its name.
+    """The films of a source. Where only its layout told the collection, a film is taken for published by what it says.
 
-    Anybody may call folders so, and names under the key that everyone has could be guessed.
+    Anybody may use such a layout, and names under the key that everyone has could be guessed.
     """
     for film in collection.films(source):
-        own = not asked_for and collection.names and not collection.names.fullmatch(film.path.stem)
-        yield _own_film(source, film.path, film.label) if own else film
+        if asked_for:
+            yield replace(film, published=collection.published)
+        elif collection.names and not collection.names.fullmatch(film.path.stem):
+            yield _own_film(source, film.path, film.label)
+        else:
+            yield film

@@ -27,6 +27,7 @@ class Reason(StrEnum):
     """Why a film is not in the store; every one is explained in docs, so a new one is added there too."""
 
     UNREADABLE = "file cannot be read"
+    OUTSIDE = "file outside SOURCE"
     NOT_DICOM = "not DICOM"
     NOT_PICTURE = "not a picture"
     DAMAGED = "damaged header"

@@ -1,6 +1,9 @@
 """Public collections in their published layouts."""
 
+import io
 import shutil
+import tracemalloc
+import zipfile
 from collections import Counter
 
 import numpy as np
@@ -170,11 +173,39 @@ def test_folder_names_alone_do_not_put_a_hospitals_films_under_the_public_key(tm
     assert all(f.published for f in films_of(tmp_path, kind, asked_for=True))
 
 
-def test_a_row_of_metadata_that_names_no_publication_is_not_taken_for_published(tmp_path):
+@pytest.mark.parametrize(
+    "patient, url, published",
+    [
+        ("2", "https://radiopaedia.org/1", True),
+        ("481", "https://www.sciencedirect.com/science/article/pii/S0140673620303706", True),
+        ("31a", "https://github.com/ml-workgroup/covid-19-image-repository/tree/master/png", True),
+        ("31", "https://github.com/harbor-general/films", False),
+        ("4711", "", False),
+        ("2", "https://pacs.harbor.example/radiopaedia.org/1", False),
+        ("2", "https://radiopaedia.org.harbor.example/1", False),
+        ("2", "https://[harbor", False),
+        ("1234567", "https://radiopaedia.org/1", False),  # the collection counts its patients: 1 to 481
+    ],
+)
+def test_only_rows_of_a_publication_of_the_collection_are_taken_for_published(tmp_path, patient, url, published):
+    """The key of published films is everybody's: with it a hospital's numbers are found by trying them all."""
     header = "patientid,sex,age,finding,view,modality,filename,doi,url\n"
-    rows = "4711,F,5,Tuberculosis,PA,X-ray,a.jpg,,\n2,F,5,Tuberculosis,PA,X-ray,b.jpg,,https://radiopaedia.org/1\n"
-    (tmp_path / "metadata.csv").write_text(header + rows)
-    assert [f.published for f in films(tmp_path, "covid-chestxray-dataset")] == [False, True]
+    row = f"{patient},F,5,Tuberculosis,PA,X-ray,a.jpg,10.1056/nejmc2001272,{url}\n"
+    (tmp_path / "metadata.csv").write_text(header + row)
+    kind = recognise(tmp_path)
+    assert [f.published for f in films_of(tmp_path, kind, asked_for=False)] == [published]
+    assert [f.published for f in films_of(tmp_path, kind, asked_for=True)] == [True]
+
+
+def test_a_row_that_names_a_file_outside_the_source_is_refused(tmp_path):
+    rows = "1,Tuberculosis,X-ray,images,a.jpg\n"
+    for place in ("images,../../b.jpg", "..,b.jpg", ",/etc/b.jpg", "/etc,b.jpg", "images/x/..,b.jpg", "images,b\0.jpg"):
+        rows += f"2,Tuberculosis,X-ray,{place}\n"
+    (tmp_path / "metadata.csv").write_text("patientid,finding,modality,folder,filename\n" + rows)
+    inside, *outside = films(tmp_path, "covid-chestxray-dataset")
+    assert (inside.path, inside.problem) == (tmp_path / "images" / "a.jpg", None)
+    assert [f.problem and f.problem[0] for f in outside] == [Reason.OUTSIDE] * 6
+    assert {f.path for f in outside} == {tmp_path / "metadata.csv"}
 
 
 @pytest.mark.parametrize(
@@ -203,6 +234,30 @@ def test_medmnist_arrays(tmp_path, name, labels, classes):
 def test_a_folder_of_dicom_files_is_no_collection(tmp_path, film):
     film(path=tmp_path / "a.dcm")
     assert recognise(tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        ("Covid-19/{}.png", "No_findings/x.png", "Pneumonia/x.png"),
+        ("COVID/x.png", "Viral Pneumonia/x.png", "Normal/{}.png"),
+    ],
+)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "00035110_001",  # NIH has 30,805 patients
+        "19700423-20230515-0004711",  # hexadecimal digits and hyphens, but no random number
+        "202305151015000047110001",
+        "covid-19-pneumonia-0004711",
+        "Normal-0004711",
+    ],
+)
+def test_a_hospitals_numbers_are_not_taken_for_published_names(tmp_path, layout, name):
+    for place in layout:
+        save(tmp_path / place.format(name))
+    found = films_of(tmp_path, recognise(tmp_path), asked_for=False)
+    assert not [f.name for f in found if f.published]
 
 
 def test_a_wrong_collection_name_or_layout_is_an_error_that_says_what_was_expected(tmp_path):
@@ -259,3 +314,53 @@ def test_an_array_file_that_was_not_copied_whole_is_an_error_in_one_line(tmp_pat
         file.write_bytes(some)
         with pytest.raises(UserError, match="download it again"):
             films(file, "medmnist")
+
+
+def arrays(file, images, labels, save=np.savez) -> None:
+    parts = ("train", "val", "test")
+    save(file, **{f"{part}_images": images for part in parts}, **{f"{part}_labels": labels for part in parts})
+
+
+@pytest.mark.parametrize(
+    "images, labels",
+    [
+        (np.zeros((2, 28, 28), np.float64), np.zeros((2, 1), np.uint8)),
+        (np.zeros((2, 28), np.uint8), np.zeros((2, 1), np.uint8)),
+        (np.zeros((2, 28, 28), np.uint8), np.zeros((1, 1), np.uint8)),
+        (np.zeros((2, 28, 28), np.uint8), np.zeros((2, 14), np.uint8)),  # ChestMNIST's
+        (np.zeros((2, 28, 28), np.uint8), np.full((2, 1), 7, np.uint8)),
+    ],
+)
+def test_arrays_of_another_kind_are_an_error_in_one_line(tmp_path, images, labels):
+    arrays(tmp_path / "pneumoniamnist.npz", images, labels)
+    with pytest.raises(UserError, match="SOURCE does not hold the arrays of pneumoniamnist"):
+        films(tmp_path / "pneumoniamnist.npz", "medmnist")
+
+
+def test_an_array_file_that_unpacks_to_far_more_than_its_size_is_not_unpacked(tmp_path):
+    nothing = np.zeros((3000, 100, 100), np.uint8)
+    arrays(tmp_path / "chestmnist.npz", nothing, np.zeros((3000, 14), np.uint8), np.savez_compressed)
+    assert (tmp_path / "chestmnist.npz").stat().st_size < 200_000
+    tracemalloc.start()
+    try:
+        with pytest.raises(UserError, match="SOURCE unpacks to 85 MB, far more than its size"):
+            films(tmp_path / "chestmnist.npz", "medmnist")
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_an_array_that_announces_more_than_the_machine_has_is_an_error_in_one_line(tmp_path):
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "|u1", "fortran_order": False, "shape": (10**15, 28, 28)})
+    with zipfile.ZipFile(tmp_path / "pneumoniamnist.npz", "w") as archive:
+        archive.writestr("train_images.npy", header.getvalue())
+    with pytest.raises(UserError, match="damaged or not copied whole"):
+        films(tmp_path / "pneumoniamnist.npz", "medmnist")
+
+
+def test_a_table_that_cannot_be_read_is_an_error_that_names_the_line(tmp_path):
+    header, rows = "patientid,finding,modality,filename\n", '1,Pneumonia,X-ray,a.jpg\n2,"' + "a" * 200_000
+    (tmp_path / "metadata.csv").write_text(header + rows)
+    with pytest.raises(UserError, match=r"metadata.csv: line 3 or one above it.*is a quote open"):
+        films(tmp_path, "covid-chestxray-dataset")
