@@ -2,6 +2,8 @@
 
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from fedpdc_med.errors import UserError
@@ -11,6 +13,16 @@ TAKEN = ("global", "reference")  # the shared model and the reference set stand 
 
 def home() -> Path:
     return Path(os.environ.get("FEDPDC_HOME") or "fedpdc-data")
+
+
+@contextmanager
+def owner_only() -> Iterator[None]:
+    """Files and folders made meanwhile, by processes started meanwhile too, are for the user who runs this command."""
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 def site_store(site: str) -> Path:

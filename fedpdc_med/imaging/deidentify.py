@@ -8,80 +8,35 @@ and in the reference set.
 
 import hmac
 import os
-import re
 import secrets
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
 
 from dicomanonymizer.simpledicomanonymizer import anonymize_dataset
-from pydicom.datadict import dictionary_VR
-from pydicom.dataelem import DataElement
 from pydicom.dataset import Dataset, FileMetaDataset
 from pydicom.uid import ExplicitVRLittleEndian, generate_uid
 
 from fedpdc_med.errors import UserError
+from fedpdc_med.home import owner_only
+from fedpdc_med.imaging.kept import kept
 
 PUBLISHED_KEY = b"films of published collections"
 AGE_BANDS = ((20, "0-19"), (40, "20-39"), (60, "40-59"), (80, "60-79"), (130, "80+"))
 KEY_BYTES = 32
 
 _NEW_UIDS = ("SOPInstanceUID", "StudyInstanceUID", "SeriesInstanceUID")
-# All that may stay, once the PS3.15 table has been applied: what tells how to read or show the pixels.
-_KEPT = {
-    "SOPClassUID",
-    "ImageType",
-    "Rows",
-    "Columns",
-    "BitsAllocated",
-    "BitsStored",
-    "HighBit",
-    "PixelRepresentation",
-    "SamplesPerPixel",
-    "PixelData",
-    "PixelPaddingValue",
-    "PixelPaddingRangeLimit",
-    "PixelSpacing",
-    "ImagerPixelSpacing",
-    "PixelAspectRatio",
-    "PixelIntensityRelationshipSign",
-    "RescaleSlope",
-    "RescaleIntercept",
-    "WindowCenter",
-    "WindowWidth",
-    "LossyImageCompressionRatio",
-    "VOILUTSequence",
-    "ModalityLUTSequence",
-    "LUTDescriptor",
-    "LUTData",
-}
-# Codes stay where they are the standard's own; makers write free text into such elements.
-_KEPT_CODES = {
-    "Modality": "CR|DX",
-    "PresentationIntentType": "FOR PRESENTATION",
-    "PhotometricInterpretation": "MONOCHROME[12]",
-    "PixelIntensityRelationship": "LIN|LOG|DISP",
-    "PresentationLUTShape": "IDENTITY|INVERSE",
-    "VOILUTFunction": "LINEAR|LINEAR_EXACT|SIGMOID",
-    "LossyImageCompression": "00|01",
-    "LossyImageCompressionMethod": r"ISO_\d{5}_\d",
-    "BurnedInAnnotation": "YES|NO",
-    "BodyPartExamined": "CHEST|THORAX|LUNGS?|RIB|RIBCAGE",
-    "ImageLaterality": "[RLUB]",
-    "Laterality": "[RL]",
-    "PatientOrientation": "[ALPRFH]{1,3}",
-    "RescaleType": "US|HU",
-}
 _VIEW_POSITIONS = {"PA": "PA", "AP": "AP", "lateral": "LL"}
 # Type 2 elements: a film must have them, and they may be empty.
 _EMPTIED = ("StudyDate", "StudyTime", "AccessionNumber", "ReferringPhysicianName", "StudyID", "Manufacturer")
 _METHODS = {"113100": "Basic Application Confidentiality Profile", "113108": "Retain Patient Characteristics Option"}
 
 
+@owner_only()
 def site_key(path: Path) -> bytes:
     """The site's secret, made at first use and readable by its owner only."""
     if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path.parent.mkdir(parents=True, exist_ok=True)
         fresh = path.with_name(f".{path.name}.{os.getpid()}")
         descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w") as file:
@@ -119,38 +74,32 @@ def age_band(age: float | None) -> str:
 
 
 def deidentified(ds: Dataset, key: bytes, *, film: str, patient: str, sex: str, band: str, view: str) -> Dataset:
-    """The film without identity (changes `ds`): the PS3.15 table, then all that is not known to be harmless."""
-    # The same UID becomes the same new UID at this site, so that the films of a study stay together.
-    uids = {
-        keyword: generate_uid(entropy_srcs=[key.hex(), str(ds.get(keyword) or keyword + film)]) for keyword in _NEW_UIDS
-    }
-    _plain_pixels(ds)
-    anonymize_dataset(ds)
-    # The table is applied to the top level only, and knows no free text of one maker's making.
-    _strip(ds)
-    if "ImageType" in ds:  # two codes of the standard, then anything
-        ds.ImageType = ["ORIGINAL" if "ORIGINAL" in ds.ImageType else "DERIVED", "PRIMARY"]
+    """A new film without identity: what is known to be harmless, by the PS3.15 table too, and pseudonyms."""
+    clean = kept(ds)
+    anonymize_dataset(clean)
     for keyword in _EMPTIED:
-        setattr(ds, keyword, "")
-    for keyword, uid in uids.items():
-        setattr(ds, keyword, uid)
-    ds.SeriesNumber = ds.InstanceNumber = 1
-    ds.ViewPosition = _VIEW_POSITIONS.get(view, "")
-    ds.PatientID = ds.PatientName = patient
-    ds.PatientSex, ds.PatientBirthDate = sex, ""
+        setattr(clean, keyword, "")
+    for keyword in _NEW_UIDS:
+        # The same UID becomes the same new UID at this site, so that the films of a study stay together.
+        old = str(ds.get(keyword) or keyword + film)
+        setattr(clean, keyword, generate_uid(entropy_srcs=[key.hex(), old]))
+    clean.SeriesNumber = clean.InstanceNumber = 1
+    clean.ViewPosition = _VIEW_POSITIONS.get(view, "")
+    clean.PatientID = clean.PatientName = patient
+    clean.PatientSex, clean.PatientBirthDate = sex, ""
     if band:
-        ds.PatientAge = f"{int(band.split('-')[0].rstrip('+')):03d}Y"
-    ds.PatientIdentityRemoved = "YES"
-    ds.LongitudinalTemporalInformationModified = "REMOVED"
-    ds.DeidentificationMethod = [
+        clean.PatientAge = f"{int(band.split('-')[0].rstrip('+')):03d}Y"
+    clean.PatientIdentityRemoved = "YES"
+    clean.LongitudinalTemporalInformationModified = "REMOVED"
+    clean.DeidentificationMethod = [
         "PS3.15 basic profile (dicom-anonymizer), fedpdc_med",
         "Patient's Age is the lower end of a 20-year band",
     ]
-    ds.DeidentificationMethodCodeSequence = [_code(value, meaning) for value, meaning in _METHODS.items()]
-    ds.file_meta = FileMetaDataset()
-    ds.file_meta.TransferSyntaxUID = ExplicitVRLittleEndian
-    ds.preamble = bytes(128)
-    return ds
+    clean.DeidentificationMethodCodeSequence = [_code(value, meaning) for value, meaning in _METHODS.items()]
+    clean.file_meta = FileMetaDataset()
+    clean.file_meta.TransferSyntaxUID = ExplicitVRLittleEndian
+    clean.preamble = bytes(128)
+    return clean
 
 
 def dicom_name(row: Mapping[str, str]) -> str:
@@ -158,47 +107,12 @@ def dicom_name(row: Mapping[str, str]) -> str:
     return f"{row['film']}-{row['pixel_hash'][:8]}.dcm"
 
 
+@owner_only()  # in a worker process, whose parent may have started before this was said
 def write_dicom(ds: Dataset, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     ds.save_as(draft, enforce_file_format=True)
     draft.replace(path)
-
-
-def _plain_pixels(ds: Dataset) -> None:
-    """The pixels and nothing else: unused bits, bytes after the last pixel and comments in a JPEG can hold a name."""
-    from fedpdc_med.imaging.pixels import decode  # here, because the parent process has no use for torch
-
-    if ds.original_encoding[1] is False and ("VOILUTSequence" in ds or "ModalityLUTSequence" in ds):
-        raise ValueError("a table in big-endian byte order")
-    stored = decode(ds)
-    unused = int(ds.BitsAllocated) - int(ds.BitsStored)
-    stored = (stored.astype(stored.dtype.newbyteorder("<")) << unused) >> unused
-    data = stored.astype(stored.dtype.newbyteorder("<")).tobytes()
-    del ds.PixelData
-    ds.add_new("PixelData", "OB" if ds.BitsAllocated == 8 else "OW", data + b"\0" * (len(data) % 2))
-    ds.HighBit = ds.BitsStored - 1
-
-
-def _strip(ds: Dataset) -> None:
-    for element in list(ds):
-        if not _harmless(element):
-            del ds[element.tag]
-        elif element.VR == "SQ":
-            for item in element.value:
-                _strip(item)
-
-
-def _harmless(element: DataElement) -> bool:
-    """Known by its keyword, of the kind that the standard gives it, and of codes only those of the standard."""
-    keyword = element.keyword
-    if keyword not in _KEPT and keyword not in _KEPT_CODES:
-        return False
-    if element.VR not in dictionary_VR(element.tag):
-        return False
-    values = [element.value] if isinstance(element.value, str) else element.value
-    codes = _KEPT_CODES.get(keyword)
-    return codes is None or all(re.fullmatch(codes, str(value)) for value in values or ())
 
 
 def _code(value: str, meaning: str) -> Dataset:

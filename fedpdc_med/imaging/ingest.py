@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 
 from fedpdc_med.errors import UserError, WorkFailed
-from fedpdc_med.home import checked_name, key_file, site_store
+from fedpdc_med.home import checked_name, key_file, owner_only, site_store
 from fedpdc_med.imaging.deidentify import dicom_name, site_key
 from fedpdc_med.imaging.dicom import CHEST
 from fedpdc_med.imaging.journal import Journal
@@ -47,6 +47,7 @@ class IngestResult:
         return Counter((verdict, reason) for _, verdict, reason, _ in self.report)
 
 
+@owner_only()
 def ingest(
     source: Path,
     site: str,

@@ -11,6 +11,7 @@ import pandas as pd
 
 from fedpdc_med.errors import UserError, WorkFailed
 from fedpdc_med.evaluation.intervals import wilson
+from fedpdc_med.home import owner_only
 from fedpdc_med.imaging.classes import CLASSES as CLASS_ORDER
 from fedpdc_med.imaging.duplicates import groups, near_pairs, overlap
 from fedpdc_med.imaging.ingest import ingest
@@ -41,6 +42,7 @@ def read_reference(folder: Path) -> Reference:
     return Reference(read_store(folder), read_json(folder / "reference.json"))
 
 
+@owner_only()
 def build_reference(
     source: Path,
     folder: Path,

@@ -7,7 +7,7 @@ import pandas as pd
 
 from fedpdc_med.errors import UserError
 from fedpdc_med.experiments.partition import partition
-from fedpdc_med.home import checked_name, site_store
+from fedpdc_med.home import checked_name, owner_only, site_store
 from fedpdc_med.imaging.duplicates import groups
 from fedpdc_med.imaging.splits import TRAIN_TEST, split_by_group
 from fedpdc_med.imaging.store import FilmStore, read_store, write_store
@@ -24,6 +24,7 @@ SITE = HospitalSite(
 '''
 
 
+@owner_only()
 def deal(
     store: FilmStore, sites: int, rule: str, beta: float, folder: Path, seed: int, replace: bool = False
 ) -> dict[str, pd.DataFrame]:

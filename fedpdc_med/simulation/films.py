@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fedpdc_med.errors import UserError
-from fedpdc_med.home import home, site_store
+from fedpdc_med.home import home, owner_only, site_store
 from fedpdc_med.imaging.hospital import HospitalSite, Phantoms, default_folder
 from fedpdc_med.imaging.ingest import ingest
 from fedpdc_med.imaging.labels import read_labels
@@ -44,6 +44,7 @@ def phantom_folder(seed: int, name: str) -> Path:
     return home() / "phantoms" / f"seed{seed}" / name
 
 
+@owner_only()
 def phantom_store(name: str, title: str, films: Phantoms, seed: int, workers: int) -> FilmStore:
     """Written as DICOM files and ingested like any hospital's; kept until the recipe changes."""
     folder = phantom_folder(seed, name)
@@ -65,6 +66,7 @@ def phantom_store(name: str, title: str, films: Phantoms, seed: int, workers: in
     return read_store(folder / "store")
 
 
+@owner_only()
 def phantom_reference(seed: int, workers: int) -> Reference:
     """The default reference set, by the recipe in public_reference/."""
     recipe = read_recipe()

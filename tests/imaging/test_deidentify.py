@@ -5,9 +5,16 @@ import stat
 import numpy as np
 import pydicom
 import pytest
+from pydicom.dataelem import RawDataElement
 from pydicom.dataset import Dataset
 from pydicom.encaps import encapsulate, generate_frames
-from pydicom.uid import JPEG2000Lossless
+from pydicom.tag import Tag
+from pydicom.uid import (
+    ComputedRadiographyImageStorage,
+    DigitalXRayImageStorageForPresentation,
+    JPEG2000Lossless,
+    SecondaryCaptureImageStorage,
+)
 
 from fedpdc_med.errors import UserError
 from fedpdc_med.imaging.deidentify import age_band, deidentified, pseudonym, site_key, write_dicom
@@ -159,3 +166,176 @@ def test_comments_in_a_compressed_picture_go_and_its_pixels_stay(film, tmp_path)
     write_dicom(deidentified(ds, KEY, film="f", patient="p", sex="", band="", view="PA"), tmp_path / "after.dcm")
     assert b"Doe^Jane" not in (tmp_path / "after.dcm").read_bytes()
     assert np.array_equal(pydicom.dcmread(tmp_path / "after.dcm").pixel_array, pixels)
+
+
+# All elements that may stay in a de-identified film, with a value as it stands in a file.
+STAYS = {
+    "SOPClassUID": ("UI", b"1.2.840.10008.5.1.4.1.1.1\0"),
+    "ImageType": ("CS", b"ORIGINAL\\PRIMARY "),
+    "Modality": ("CS", b"CR"),
+    "PresentationIntentType": ("CS", b"FOR PRESENTATION"),
+    "BodyPartExamined": ("CS", b"CHEST "),
+    "Laterality": ("CS", b"R "),
+    "ImageLaterality": ("CS", b"U "),
+    "PatientOrientation": ("CS", b"L\\F "),
+    "BurnedInAnnotation": ("CS", b"NO"),
+    "SamplesPerPixel": ("US", b"\1\0"),
+    "PhotometricInterpretation": ("CS", b"MONOCHROME2 "),
+    "Rows": ("US", b"\x40\0"),
+    "Columns": ("US", b"\x40\0"),
+    "BitsAllocated": ("US", b"\x10\0"),
+    "BitsStored": ("US", b"\x0c\0"),
+    "HighBit": ("US", b"\x0b\0"),
+    "PixelRepresentation": ("US", b"\0\0"),
+    "PixelPaddingValue": ("US", b"\0\0"),
+    "PixelPaddingRangeLimit": ("US", b"\1\0"),
+    "PixelSpacing": ("DS", b"0.14\\0.14 "),
+    "ImagerPixelSpacing": ("DS", b"0.14\\0.14 "),
+    "PixelAspectRatio": ("IS", b"1\\1 "),
+    "PixelIntensityRelationship": ("CS", b"LOG "),
+    "PixelIntensityRelationshipSign": ("SS", b"\xff\xff"),
+    "RescaleSlope": ("DS", b"1 "),
+    "RescaleIntercept": ("DS", b"0 "),
+    "RescaleType": ("CS", b"US"),
+    "WindowCenter": ("DS", b"2000"),
+    "WindowWidth": ("DS", b"4000"),
+    "VOILUTFunction": ("CS", b"LINEAR"),
+    "PresentationLUTShape": ("CS", b"IDENTITY"),
+    "LossyImageCompression": ("CS", b"01"),
+    "LossyImageCompressionRatio": ("DS", b"10"),
+    "LossyImageCompressionMethod": ("CS", b"ISO_10918_1 "),
+    "PixelData": ("OW", bytes(np.arange(64 * 64, dtype="<u2") % 4096)),
+    "LUTDescriptor": ("US", b"\0\x10\0\0\x0c\0"),
+    "LUTData": ("OW", bytes(np.arange(4096, dtype="<u2"))),
+}
+# Without these there is no film, so a wrong one keeps the film out; any other is left out, and the film stays.
+NEEDED = {"Modality", "PhotometricInterpretation", "SamplesPerPixel", "Rows", "Columns", "PixelData"}
+NEEDED |= {"BitsAllocated", "BitsStored", "HighBit", "PixelRepresentation", "LUTDescriptor", "LUTData"}
+NAME, NUMBER = b"JANE DOE", b"00047114711"
+
+
+def raw(keyword: str, vr: str, value: bytes) -> RawDataElement:
+    value += b" " * (len(value) % 2)
+    return RawDataElement(Tag(keyword), vr, len(value), value, 0, False, True)
+
+
+def hidden(vr: str, good: bytes) -> list[tuple[str, bytes]]:
+    """Ways to hide a secret in an element: kind and bytes."""
+    return [
+        (vr, NAME),
+        ("LO", NAME),
+        ("UN", good + NAME),
+        (vr, good + NAME),
+        (vr, good + b"\0\0" + NAME),
+        (vr, good + b"\\" + NAME),
+        (vr, good + b"\\1\\2\\" + NAME),
+        (vr, good.strip() + b"." + NUMBER),
+        (vr, b"0_0" + NUMBER),
+    ]
+
+
+def through_files(ds: Dataset, folder, **film) -> tuple[bytes, bytes | None]:
+    """A film's file before and after, None where it could not be de-identified."""
+    ds.save_as(folder / "before.dcm", enforce_file_format=True)
+    before = (folder / "before.dcm").read_bytes()
+    about = {"film": "f", "patient": "p", "sex": "", "band": "", "view": "PA"} | film
+    try:
+        write_dicom(deidentified(pydicom.dcmread(folder / "before.dcm"), KEY, **about), folder / "after.dcm")
+    except Exception:
+        return before, None
+    return before, (folder / "after.dcm").read_bytes()
+
+
+@pytest.mark.parametrize("keyword", STAYS)
+@pytest.mark.filterwarnings("ignore")
+def test_no_element_that_stays_carries_anything_else(film, tmp_path, keyword):
+    for how, (vr, value) in enumerate(hidden(*STAYS[keyword])):
+        ds, table = film(np.zeros((64, 64), np.uint16)), Dataset()
+        for name, (kind, good) in STAYS.items():
+            (table if name.startswith("LUT") else ds)[name] = raw(name, kind, good)
+        (table if keyword.startswith("LUT") else ds)[keyword] = raw(keyword, vr, value)
+        ds.VOILUTSequence = [table]
+        before, after = through_files(ds, tmp_path)
+        secret = NAME if NAME in value else NUMBER
+        assert secret in before
+        assert after is not None or keyword in NEEDED, how
+        assert after is None or secret not in after, how
+
+
+TABLES = ["second table", "pixels in a table", "text in a table", "table in a table", "outside"]
+
+
+@pytest.mark.parametrize("place", TABLES)
+def test_a_look_up_table_carries_only_itself(film, tmp_path, place):
+    ds, table, other = film(np.zeros((64, 64), np.uint16)), Dataset(), Dataset()
+    for name in ("LUTDescriptor", "LUTData"):
+        table[name] = raw(name, *STAYS[name])
+        other[name] = raw(name, *STAYS[name])
+    other.LUTData = NAME + bytes(8192 - len(NAME))
+    ds.VOILUTSequence = [table]
+    if place == "second table":
+        ds.VOILUTSequence = [table, other]
+    elif place == "pixels in a table":
+        table.add_new("PixelData", "OW", NAME)
+    elif place == "text in a table":
+        table.LUTExplanation = NAME.decode()
+    elif place == "table in a table":
+        table.VOILUTSequence = [other]
+    else:
+        ds[Tag("LUTData")] = raw("LUTData", "OW", NAME)
+    before, after = through_files(ds, tmp_path)
+    assert NAME in before and after and NAME not in after
+    kept = pydicom.dcmread(tmp_path / "after.dcm").VOILUTSequence
+    assert len(kept) == 1 and sorted(element.keyword for element in kept[0]) == ["LUTData", "LUTDescriptor"]
+    assert kept[0].LUTData == STAYS["LUTData"][1]
+
+
+@pytest.mark.parametrize(
+    "descriptor, data, kept",
+    [
+        ([4, 0, 12], [1, 2, 3, 4095], [1, 2, 3, 4095]),
+        ([4, 0, 12], [1, 2, 3, 4095, 7, 8], [1, 2, 3, 4095]),  # entries that the descriptor does not count
+        ([4, 0, 16], [1, 2, 3, 65535], [1, 2, 3, 65535]),
+        ([4, 0, 12], [1, 2, 3, 4096], None),  # more than 12 bits
+        ([4, 0, 12], [1, 2, 3], None),
+        ([4, 0, 20], [1, 2, 3, 4], None),
+        ([4, 0, 12, 7], [1, 2, 3, 4], None),
+    ],
+)
+@pytest.mark.parametrize("kind", ["US", "OW"])
+@pytest.mark.parametrize("which", ["VOILUTSequence", "ModalityLUTSequence"])
+def test_a_look_up_table_is_cut_to_what_its_descriptor_says(film, tmp_path, descriptor, data, kept, kind, which):
+    table = Dataset()
+    table.add_new("LUTDescriptor", "US", descriptor)
+    table.add_new("LUTData", kind, data if kind == "US" else np.array(data, "<u2").tobytes())
+    _, after = through_files(film(np.zeros((64, 64), np.uint16), **{which: [table]}), tmp_path)
+    assert (after is None) == (kept is None)
+    if after:
+        assert np.frombuffer(pydicom.dcmread(tmp_path / "after.dcm")[which][0].LUTData, "<u2").tolist() == kept
+
+
+def test_a_table_of_bytes_stays_one_and_shows_the_same_picture(film, tmp_path):
+    table = Dataset()
+    table.add_new("LUTDescriptor", "SS", [256, -5, 8])
+    table.add_new("LUTData", "OW", bytes(range(256)) + b"JANE DOE")
+    ds = film(np.random.default_rng(0).integers(0, 256, (64, 64)).astype(np.uint8), VOILUTSequence=[table])
+    shown = display(ds)[0]
+    _, after = through_files(ds, tmp_path)
+    assert after and b"JANE DOE" not in after
+    assert np.array_equal(display(pydicom.dcmread(tmp_path / "after.dcm"))[0], shown)
+
+
+@pytest.mark.parametrize(
+    "modality, said, written",
+    [
+        ("CR", SecondaryCaptureImageStorage, SecondaryCaptureImageStorage),
+        ("DX", ComputedRadiographyImageStorage, ComputedRadiographyImageStorage),
+        ("DX", "1.2.840.47114711", DigitalXRayImageStorageForPresentation),
+        ("CR", ComputedRadiographyImageStorage + ".47114711", ComputedRadiographyImageStorage),
+    ],
+)
+def test_a_class_of_objects_that_is_none_of_a_film_becomes_the_modalitys(film, tmp_path, modality, said, written):
+    _, after = through_files(film(Modality=modality, SOPClassUID=said), tmp_path)
+    ds = pydicom.dcmread(tmp_path / "after.dcm")
+    assert (ds.SOPClassUID, ds.file_meta.MediaStorageSOPClassUID) == (written, written)
+    assert b"47114711" not in (after or b"47114711")

@@ -257,6 +257,35 @@ def test_nothing_that_ingest_writes_or_prints_says_who_the_patient_is(tmp_path, 
     assert not list((fedpdc_home / "sites").rglob("*.key"))
 
 
+def open_to_others(*folders: Path) -> list[str]:
+    entries = [entry for folder in folders for entry in (folder, *folder.rglob("*"))]
+    return [str(entry) for entry in entries if entry.stat().st_mode & 0o077]
+
+
+def test_what_ingest_writes_is_for_its_owner_only(tmp_path, film, fedpdc_home):
+    source = folder_of(tmp_path, film, 4)
+    before = os.umask(0o000)
+    try:
+        ingest(source, "site", labels=NORMAL, processes=1, write_dicom=tmp_path / "clean")
+        assert os.umask(0o000) == 0o000  # as it was
+    finally:
+        os.umask(before)
+    assert len(list((tmp_path / "clean").iterdir())) == 4
+    assert open_to_others(fedpdc_home, tmp_path / "clean") == []
+
+
+def test_the_journal_of_a_stopped_ingest_is_for_its_owner_only(tmp_path, film, fedpdc_home):
+    source = folder_of(tmp_path, film, 4)
+    (tmp_path / "none.csv").write_text("film,label\n")
+    before = os.umask(0o000)
+    try:
+        with pytest.raises(WorkFailed, match="Not a directory"):  # the first film stops it
+            ingest(source, "site", labels=NORMAL, processes=1, write_dicom=tmp_path / "none.csv" / "x")
+    finally:
+        os.umask(before)
+    assert open_to_others(fedpdc_home) == []
+
+
 def test_de_identified_dicom_of_duplicates_is_not_left_behind(tmp_path, film, fedpdc_home):
     source = folder_of(tmp_path, film, 3)
     shutil.copy(source / "000.dcm", source / "900.dcm")

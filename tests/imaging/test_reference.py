@@ -45,6 +45,11 @@ def test_a_built_set_is_balanced_disjoint_and_says_where_it_came_from(built):
     assert all(check.holds for check in check_reference(built, {}))
 
 
+def test_a_set_is_for_its_owner_only(built):
+    folder = built.store.folder
+    assert not [entry.name for entry in (folder, *folder.iterdir()) if entry.stat().st_mode & 0o077]
+
+
 def build_again(built, out, **more):
     source = built.store.folder.parent / "dicom"
     facts = {"provenance": "", "licence": "", "version": "2", "per_class": None, "replace": True}

@@ -50,6 +50,17 @@ def test_the_new_sites_can_be_simulated_and_their_pixels_are_the_old_ones(store,
     assert made.manifest.groupby("patient")["split"].nunique().max() == 1
 
 
+def test_what_is_dealt_is_for_its_owner_only(store, tmp_path):
+    deal(store, 2, "iid", 0.3, tmp_path / "hospitals", seed=0)
+    made = [
+        tmp_path / "hospitals",
+        *(tmp_path / "hospitals").iterdir(),
+        site_store("all-1"),
+        *site_store("all-1").iterdir(),
+    ]
+    assert not [entry.name for entry in made if entry.stat().st_mode & 0o077]
+
+
 def test_fewer_sites_than_before_leave_no_site_behind(store, tmp_path):
     deal(store, 3, "iid", 0.3, tmp_path / "hospitals", seed=0)
     (tmp_path / "hospitals" / "all-own.py").write_text((tmp_path / "hospitals" / "all-3.py").read_text()[-200:])
