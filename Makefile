@@ -3,11 +3,12 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test lint install install-dev browser clean
+.PHONY: help demo test lint lock install install-dev browser clean
 
 help:
 	@echo "make demo    set everything up and run the demonstration"
 	@echo "make test    set everything up, lint, type-check and run all tests"
+	@echo "make lock    write requirements.lock: the versions of constraints.txt with their hashes"
 	@echo "make clean   remove the virtual environment and caches"
 
 install: $(VENV)/.installed
@@ -33,6 +34,11 @@ demo: install
 lint: install-dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+# What pip would install for constraints.txt here; it names the hash of every file, and nothing is installed.
+lock: $(BIN)/python
+	$(BIN)/pip install --quiet --dry-run --ignore-installed --no-deps --report $(VENV)/lock.json --requirement constraints.txt
+	$(BIN)/python tools/lock.py < $(VENV)/lock.json > requirements.lock
 
 # The tests of the app drive a real browser. Debian and Ubuntu have one; elsewhere install Chromium by hand.
 browser:

@@ -1,7 +1,9 @@
 """What must travel with a wheel."""
 
+import re
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -19,3 +21,12 @@ def test_a_wheel_carries_hospitals_reference_recipe_and_experiments(tmp_path):
     assert {"public_reference/reference.toml", "app.py"} <= shared
     assert {"fedpdc_med/experiments/catalogue/digits.toml", "fedpdc_med/review/report.html.j2"} <= set(inside)
     assert not [name for name in inside if name.startswith("tests")]
+
+
+def test_every_pinned_version_is_locked_by_its_hash_and_the_build_is_pinned_too():
+    pins = re.findall(r"^([\w.-]+==\S+)$", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
+    lock = (ROOT / "requirements.lock").read_text()
+    assert sorted(pins) == sorted(re.findall(r"^(\S+==\S+) --hash=sha256:[0-9a-f]{64}$", lock, re.MULTILINE))
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
+    assert build and set(build) <= set(pins)
+    assert "//" not in lock  # no address: whoever installs says where from
