@@ -1,16 +1,18 @@
 """What hospitals and a reference set must have in common, and what they must not share."""
 
+import os
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from fedpdc_med.errors import UserError
 from fedpdc_med.imaging.duplicates import perceptual_hash
-from fedpdc_med.imaging.hospital import HospitalSite
+from fedpdc_med.imaging.hospital import HospitalSite, Phantoms
 from fedpdc_med.imaging.reference import Reference
 from fedpdc_med.imaging.store import COLUMNS, pixel_hash, read_store, write_store
 from fedpdc_med.simulation.build import check_alike, check_sites_apart
-from fedpdc_med.simulation.films import Collected
+from fedpdc_med.simulation.films import Collected, phantom_store
 
 
 @pytest.fixture
@@ -59,3 +61,15 @@ def test_a_film_or_patient_that_trains_at_one_site_may_not_judge_at_another(stor
         second = store("b", judging)
     with pytest.raises(UserError, match="1 films that would judge the model at b are, or show a patient who is"):
         check_sites_apart(sites, Collected({"a": first, "b": second}, reference))
+
+
+def test_drawn_films_are_for_their_owner_only(tmp_path, monkeypatch):
+    monkeypatch.setenv("FEDPDC_HOME", str(tmp_path / "home"))
+    before = os.umask(0o000)
+    try:
+        phantom_store("north", "North", Phantoms(case_mix={"normal": 4}), 0, 1)
+    finally:
+        os.umask(before)
+    made = [tmp_path / "home", *(tmp_path / "home").rglob("*")]
+    assert sum(entry.suffix == ".dcm" for entry in made) == 4
+    assert not [entry.name for entry in made if entry.stat().st_mode & 0o077]
