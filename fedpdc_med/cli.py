@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
+from rich.text import Text
 
-from fedpdc_med import RESEARCH_USE_ONLY, __version__
+from fedpdc_med import RESEARCH_USE_ONLY, __version__, terminal
 from fedpdc_med.engines.flare import commands as federation
 from fedpdc_med.errors import UserError, WorkFailed
 from fedpdc_med.experiments import commands as benchmark
@@ -22,6 +22,7 @@ from fedpdc_med.simulation.show import print_result
 
 # Click's, or that of the click which newer versions of Typer carry inside.
 UsageMistake: type[Exception] = next(one for one in typer.BadParameter.__mro__ if one.__name__ == "ClickException")
+ERROR, FAILED = Text("error:", "bold red"), Text("failed:", "bold red")
 AGAIN = "check the disc and its permissions, then give the same command again"
 app = typer.Typer(
     no_args_is_help=True,
@@ -53,6 +54,10 @@ def version(show: Annotated[bool, typer.Option("--version", help="Print the vers
 @app.command()
 def resume(
     run: Annotated[Path, typer.Argument(help="The run directory, or its name in the runs folder.")],
+    sites: Annotated[
+        Path | None,
+        typer.Option(help="Of a simulation with hospital modules of its own: their folder. A run never says it."),
+    ] = None,
     data: benchmark.Data = None,
     workers: benchmark.Workers = None,
 ) -> None:
@@ -71,7 +76,7 @@ def resume(
     workers = workers or benchmark.cores()
     if opened.config["kind"] == "simulation":
         with ends_at_once():
-            resume_simulation(opened, workers)
+            resume_simulation(opened, sites, workers)
         print_result({opened.config["method"]["name"]: opened}, opened.config["method"]["name"])
     else:
         with ends_at_once():
@@ -81,14 +86,15 @@ def resume(
 
 def main() -> None:
     """Run a command; a user's mistake is one line, never a stack trace."""
-    error_console = Console(stderr=True, soft_wrap=True)
+    error_console = terminal.console(stderr=True, soft_wrap=True)
+    os.environ["PYTHONSAFEPATH"] = "1"  # no process that this one starts looks for Python in the current folder
     try:
         code = app(standalone_mode=False)
     except UserError as error:
-        error_console.print(f"[bold red]error:[/] {escaped(error)}")
+        error_console.print(ERROR, str(error))
         sys.exit(2)
     except WorkFailed as error:
-        error_console.print(f"[bold red]failed:[/] {escaped(error)}")
+        error_console.print(FAILED, str(error))
         sys.exit(1)
     except BrokenPipeError:  # whoever reads, such as `head`, has enough
         os._exit(1)
@@ -96,7 +102,7 @@ def main() -> None:
         if not error.strerror:  # not the machine's, so a mistake of the program
             raise
         where = f": {error.filename}" if error.filename else ""
-        error_console.print(f"[bold red]failed:[/] {escaped(error.strerror)}{escaped(where)}; {AGAIN}")
+        error_console.print(FAILED, f"{error.strerror}{where}; {AGAIN}")
         sys.exit(1)
     except (typer.Abort, KeyboardInterrupt):
         code = INTERRUPTED
@@ -108,10 +114,6 @@ def main() -> None:
         sys.stderr.flush()
         os._exit(INTERRUPTED)  # without waiting for threads that the interrupt may have caught in the middle
     sys.exit(code if isinstance(code, int) else 0)
-
-
-def escaped(error: object) -> str:
-    return str(error).replace("[", r"\[")
 
 
 if __name__ == "__main__":

@@ -1,25 +1,42 @@
 """The run directory: the one contract between training, reports and the app."""
 
+import io
 import json
 import os
 import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pandas as pd
 import tomli_w
+from pydantic import Field, TypeAdapter
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 
-from fedpdc_med.errors import UserError
+from fedpdc_med.errors import UserError, again
+from fedpdc_med.evaluation.predictions import read_predictions
 from fedpdc_med.federation.messages import State
+from fedpdc_med.files import (
+    LOCK,
+    new_file,
+    only_writer,
+    opened,
+    parsed,
+    read_text,
+    refuse_links,
+    refused,
+    replace_bytes,
+)
 
 KINDS = ("benchmark", "simulation")
+FileName = Annotated[str, Field(pattern=r"^[^/]+\.safetensors$")]
 
 
 @dataclass
@@ -28,11 +45,14 @@ class Progress:
 
     round: int = 0
     scores: dict[str, float] = field(default_factory=dict)  # p_i of the round before, by site
-    kept: dict[str, str] = field(default_factory=dict)  # a site's own last model, a file in site_models/
+    kept: dict[str, FileName] = field(default_factory=dict)  # a site's own last model, a file in site_models/
 
 
 class Run:
-    """One run directory; every file in it is replaced as a whole, so a kill at any moment leaves a run to resume."""
+    """One run directory; every file in it is replaced as a whole, so a kill at any moment leaves a run to resume.
+
+    It may come from anybody, so one with links in it is not opened, and nothing is written through a link.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -48,20 +68,40 @@ class Run:
     @classmethod
     def create(cls, folder: Path, config: dict[str, Any], overwrite: bool = False) -> "Run":
         run = cls(folder)
-        if run.config_file.exists() and not overwrite:
-            raise UserError(
-                f"{folder} already holds a run; say --resume to continue it, --overwrite to replace it, "
-                "or choose another --out"
-            )
-        if folder.exists() and any(folder.iterdir()) and not run.config_file.exists():
-            raise UserError(f"{folder} is not empty and holds no run; choose another --out")
-        if run.config_file.exists() and "kind" not in run.config:
-            raise UserError(f"the config.toml in {folder} is not a run's; choose another --out")
+        run.check_free(overwrite)
         if folder.exists():
             run.clear()
         run.site_models.mkdir(parents=True)
         replace_text(run.config_file, tomli_w.dumps(without_none(config)))
         return run
+
+    @classmethod
+    @contextmanager
+    def begin(cls, folder: Path, config: dict[str, Any], overwrite: bool = False) -> Iterator["Run"]:
+        """A new run, which no other command writes until the block ends."""
+        cls(folder).check_free(overwrite)  # before the lock, which is a file in the folder
+        folder.mkdir(parents=True, exist_ok=True)
+        with only_writer(folder):
+            yield cls.create(folder, config, overwrite)
+
+    def check_free(self, overwrite: bool) -> None:
+        there = self.config_file.exists()
+        if there and not overwrite:
+            raise UserError(
+                f"{self.folder} already holds a run; say --resume to continue it, --overwrite to replace it, "
+                "or choose another --out"
+            )
+        if self.folder.exists() and not there and any(entry.name != LOCK for entry in self.folder.iterdir()):
+            raise UserError(f"{self.folder} is not empty and holds no run; choose another --out")
+        if there and "kind" not in self.config:
+            raise UserError(f"the config.toml in {self.folder} is not a run's; choose another --out")
+        if there:
+            self.refuse_links()
+
+    def refuse_links(self) -> None:
+        refuse_links(self.folder)
+        if self.site_models.is_dir():
+            refuse_links(self.site_models)
 
     def clear(self) -> None:
         """Make room for another run. What a run does not write stays, and so do reviewers' decisions, which say of
@@ -84,6 +124,7 @@ class Run:
         run = cls(folder)
         if not run.config_file.exists():
             raise UserError(f"{folder} holds no run (there is no config.toml in it)")
+        run.refuse_links()
         if run.config.get("kind") not in KINDS:
             raise UserError(f"{folder} holds no run (its config.toml is not a run's); name a run directory")
         return run
@@ -91,8 +132,8 @@ class Run:
     @property
     def config(self) -> dict[str, Any]:
         try:
-            return tomllib.loads(self.config_file.read_text())
-        except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            return parsed(tomllib.loads, read_text(self.config_file))
+        except ValueError as error:
             raise UserError(f"{self.config_file} cannot be read: {error}") from None
 
     @property
@@ -104,23 +145,23 @@ class Run:
         if not self.rounds_file.exists():
             return []
         records = []
-        for line in self.rounds_file.read_text().splitlines():
+        for line in read_text(self.rounds_file).splitlines():
             try:
-                records.append(json.loads(line))
-            except json.JSONDecodeError:
+                records.append(parsed(json.loads, line))
+            except ValueError:
                 break
         return records
 
     def begin_checkpoint(self, state: State, progress: Progress) -> Path:
         """Write the next checkpoint beside the current one; `commit` makes it count."""
-        metadata = {"progress": json.dumps(asdict(progress))}
-        save_file({name: tensor.contiguous() for name, tensor in state.items()}, self.next_checkpoint_file, metadata)
+        with new_file(self.next_checkpoint_file) as file:
+            file.write(serialised(state, {"progress": json.dumps(asdict(progress))}))
         return self.next_checkpoint_file
 
     def commit(self, record: dict[str, Any] | None) -> None:
         """Append the round's line, then put its checkpoint in place: state and progress in one file, one rename."""
         if record is not None:
-            with self.rounds_file.open("a") as lines:
+            with opened(self.rounds_file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, "a") as lines:
                 lines.write(json.dumps(record) + "\n")
                 lines.flush()
                 os.fsync(lines.fileno())
@@ -133,8 +174,8 @@ class Run:
         if not self.checkpoint_file.exists():
             return None
         try:
-            with safe_open(self.checkpoint_file, framework="pt") as opened:
-                return Progress(**json.loads(opened.metadata()["progress"]))
+            with safe_open(self.checkpoint_file, framework="pt") as file:
+                return TypeAdapter(Progress).validate_json(file.metadata()["progress"])
         except (SafetensorError, KeyError, TypeError, ValueError):
             raise UserError(f"{self.checkpoint_file} is damaged; start again with --overwrite") from None
 
@@ -145,6 +186,8 @@ class Run:
         self.forget_updates(progress)
 
     def forget_updates(self, progress: Progress) -> None:
+        if self.site_models.is_symlink():
+            raise refused(self.site_models)
         self.site_models.mkdir(exist_ok=True)
         for file in self.site_models.iterdir():
             if file.name not in progress.kept.values():
@@ -154,26 +197,26 @@ class Run:
         """The final model and its predictions; a method that shares nothing has no global model."""
         if model:
             replace_model(self.model_file, load_file(self.checkpoint_file))
-        partial = self.predictions_file.with_suffix(".partial")
-        predictions.to_parquet(partial, index=False)
-        partial.replace(self.predictions_file)
+        table = io.BytesIO()
+        predictions.to_parquet(table, index=False)
+        replace_bytes(self.predictions_file, table.getvalue())
 
     def predictions(self) -> pd.DataFrame:
         if not self.finished:
-            raise UserError(f"{self.folder} is not finished; continue it with: fedpdc resume {self.folder}")
-        return pd.read_parquet(self.predictions_file)
+            raise UserError(f"{self.folder} is not finished; continue it with: {again(self.config, self.folder)}")
+        return read_predictions(self.predictions_file)
 
 
 def replace_text(path: Path, text: str) -> None:
-    partial = path.with_name(path.name + ".partial")
-    partial.write_text(text)
-    partial.replace(path)
+    replace_bytes(path, text.encode())
 
 
 def replace_model(path: Path, state: State) -> None:
-    partial = path.with_name(path.name + ".partial")
-    save_file({name: tensor.contiguous() for name, tensor in state.items()}, partial)
-    partial.replace(path)
+    replace_bytes(path, serialised(state))
+
+
+def serialised(state: State, metadata: dict[str, str] | None = None) -> bytes:
+    return save({name: tensor.contiguous() for name, tensor in state.items()}, metadata)
 
 
 def without_none(value: Any) -> Any:

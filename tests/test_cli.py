@@ -11,6 +11,7 @@ import pytest
 from safetensors.torch import load_file
 
 from fedpdc_med.cli import main
+from fedpdc_med.files import only_writer
 from fedpdc_med.runs import Run
 
 COMMAND = [sys.executable, "-m", "fedpdc_med.cli"]
@@ -72,6 +73,18 @@ def test_ctrl_c_while_ingest_starts_is_told_in_words(tmp_path, seconds):
     assert process.returncode in (1, 130)
 
 
+def test_no_worker_takes_python_from_the_current_folder(tmp_path):
+    (tmp_path / "films").mkdir()
+    (tmp_path / "films" / "a.dcm").write_bytes(b"no film")
+    (tmp_path / "pickle.py").write_text("open('it-ran', 'w').close()\n")  # what a worker process imports first
+    installed = str(Path(sys.executable).with_name("fedpdc"))  # `python -m` itself looks into the current folder
+    command = [installed, "ingest", "films", "--site", "harbor", "--label", "normal"]
+    clean = {key: value for key, value in environment(tmp_path).items() if key != "PYTHONSAFEPATH"}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=120, env=clean)
+    assert not (tmp_path / "it-ran").exists()
+    assert "Traceback" not in done.stderr
+
+
 def test_a_benchmark_leaves_the_whole_run_directory(tmp_path):
     run = run_digits(tmp_path, "run", "--method", "fedpdc")
     names = {file.name for file in run.folder.iterdir()}
@@ -82,6 +95,7 @@ def test_a_benchmark_leaves_the_whole_run_directory(tmp_path):
         "model.safetensors",
         "checkpoint.safetensors",
         "label_distribution.png",
+        "job.lock",
         "site_models",
     }
     assert not list(run.site_models.iterdir())  # a run of a method that keeps none leaves no update behind
@@ -262,6 +276,27 @@ def test_resume_of_a_folder_without_a_run_says_so(tmp_path, monkeypatch, capsys)
         assert says in mistake(monkeypatch, capsys, "resume", "site")
 
 
+def test_resume_runs_no_hospital_module_that_the_run_itself_names(write_run, tmp_path, monkeypatch, capsys):
+    run = write_run(tmp_path / "run", finished=False)
+    (run / "theirs").mkdir()
+    (run / "theirs" / "north.py").write_text(f"open({str(tmp_path / 'it-ran')!r}, 'w')")
+    config = (run / "config.toml").read_text()
+    (run / "config.toml").write_text(config.replace("[data.", '[data]\nsites_folder = "theirs"\n\n[data.', 1))
+    said = mistake(monkeypatch, capsys, "resume", str(run))
+    assert not (tmp_path / "it-ran").exists()
+    assert "in a folder called 'theirs'" in said and f"fedpdc resume {run} --sites FOLDER" in said
+
+
+@pytest.mark.parametrize("kind", ["simulation", "benchmark"])
+def test_a_run_that_is_being_written_is_not_resumed_beside_it(write_run, tmp_path, monkeypatch, capsys, kind):
+    run = write_run(tmp_path / "run", finished=False)
+    text = (run / "config.toml").read_text()
+    (run / "config.toml").write_text(text.replace('kind = "simulation"', f'kind = "{kind}"'))
+    with only_writer(run):
+        said = mistake(monkeypatch, capsys, "resume", str(run))
+    assert "another command is writing the run 'run'; wait until it has ended" in said
+
+
 def test_resume_does_not_go_on_with_a_simulation_as_a_benchmark(write_run, tmp_path, monkeypatch, capsys):
     run = write_run(tmp_path / "run")
     said = mistake(monkeypatch, capsys, "benchmark", "run", "digits", "--resume", "--out", str(run))
@@ -274,6 +309,7 @@ def test_resume_does_not_go_on_with_a_simulation_as_a_benchmark(write_run, tmp_p
         (b'preset = "quick"', "experiment 'own': write a preset as a table, [preset.quick]"),
         (b"preset.quick = 3", "experiment 'own': write a preset as a table, [preset.quick]"),
         (b'title = "Malm\xf6"', "own.toml: not valid TOML"),
+        (b"title = " + b"[" * 5000, "own.toml: not valid TOML: it is nested too deeply"),
     ],
 )
 def test_an_experiment_file_that_cannot_be_used_says_why(tmp_path, monkeypatch, capsys, content, says):

@@ -1,7 +1,12 @@
 """The table of predictions of a run: is it sound, which classes does it know, what was called and by whom."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from fedpdc_med.errors import UserError
 
@@ -10,7 +15,54 @@ TEXT_COLUMNS = ("model", "split", "site", "film", "patient", "label", "sex", "ag
 GLOBAL = "global"
 # What a reader is shown when a run has several: films that chose nothing come first.
 REPORTED_SPLITS = ("holdout", "test", "external", "local", "weighting")
+MOST_ROWS, MOST_BYTES = 1_000_000, 10**9  # of a table that is opened; a small file can say the same thing very often
 MAY_SUM_TO = 1e-3  # float32 softmax of 20 classes is far closer to 1; percentages or logits are far off
+
+
+def read_predictions(file: Path) -> pd.DataFrame:
+    """The table as it was written; one that would fill the memory is refused before it is unpacked."""
+    where = f"{file.name} of {file.parent.name}"
+    try:
+        with pq.ParquetFile(file, read_dictionary=TEXT_COLUMNS) as opened:
+            columns = [name for name in opened.schema_arrow.names if name in TEXT_COLUMNS or name.startswith(PREFIX)]
+            _check_kinds(opened.schema_arrow, columns, where)
+            _check_size(opened.metadata, len(columns), where)
+            table = opened.read(columns)
+        return _spelt_out(table, where).to_pandas(ignore_metadata=True)
+    except (pa.ArrowException, OSError, ValueError, KeyError):
+        raise UserError(f"{where} is damaged; remove it, then make it again with: fedpdc resume") from None
+
+
+def _check_kinds(schema: pa.Schema, columns: list[str], where: str) -> None:
+    for name in columns:
+        kind = schema.field(name).type
+        if name not in TEXT_COLUMNS and not pa.types.is_floating(kind):
+            raise UserError(f"{where}: column {name} must hold numbers between 0 and 1")
+        if name in TEXT_COLUMNS and not (pa.types.is_dictionary(kind) or pa.types.is_string(kind)):
+            raise UserError(f"{where}: column {name} must hold text in every row (an empty one where unknown)")
+
+
+def _check_size(about: pq.FileMetaData, columns: int, where: str) -> None:
+    parts = [about.row_group(part) for part in range(about.num_row_groups)]
+    rows = sum(part.num_rows for part in parts)
+    if rows > MOST_ROWS:
+        raise UserError(f"{where} has {rows:,} predictions; a table of at most {MOST_ROWS:,} can be opened")
+    if max(rows * columns * 8, sum(part.total_byte_size for part in parts)) > MOST_BYTES:
+        raise UserError(f"{where} is too large to be opened: {rows:,} predictions in {columns:,} columns")
+
+
+def _spelt_out(table: pa.Table, where: str) -> pa.Table:
+    """Text came as a list of words and the place of each row's word in it, which is short for any number of rows."""
+    texts = [name for name in table.column_names if pa.types.is_dictionary(table.schema.field(name).type)]
+    size = 0
+    for name in texts:
+        for chunk in table.column(name).chunks:
+            size += pc.sum(pc.binary_length(chunk.dictionary).take(chunk.indices)).as_py() or 0
+    if size > MOST_BYTES:
+        raise UserError(f"{where} is too large to be opened: it has {size:,} bytes of text")
+    for name in texts:
+        table = table.set_column(table.column_names.index(name), name, table.column(name).cast(pa.string()))
+    return table
 
 
 def classes_of(frame: pd.DataFrame) -> list[str]:

@@ -18,6 +18,7 @@ from fedpdc_med.federation.films import Films
 from fedpdc_med.federation.messages import seed_for
 from fedpdc_med.federation.run import run_rounds
 from fedpdc_med.federation.setup import EvaluationSet, Federation, ModelSpec, SiteFilms
+from fedpdc_med.files import only_writer
 from fedpdc_med.runs import Run, git_commit, versions
 
 
@@ -28,14 +29,19 @@ def start(
     images = load(experiment.data, data, download)
     federation = build(experiment, method, images)
     federation.check()
-    run = Run.create(out, config_of(experiment, method, images, data, out), overwrite)
-    picture(federation, run)
-    run_rounds(federation, run, workers, label_of(experiment, method))
+    with Run.begin(out, config_of(experiment, method, images, data, out), overwrite) as run:
+        picture(federation, run)
+        run_rounds(federation, run, workers, label_of(experiment, method))
     return run
 
 
 def resume(run: Run, data: Path | None, workers: int) -> None:
     """Continue a benchmark's run from its checkpoint, to the same bits."""
+    with only_writer(run.folder):
+        _resume(run, data, workers)
+
+
+def _resume(run: Run, data: Path | None, workers: int) -> None:
     config = run.config
     experiment, method = experiment_of(config), method_of(config)
     if data is None and "folder" in config["data"]:

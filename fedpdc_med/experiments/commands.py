@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 
+from fedpdc_med import terminal
 from fedpdc_med.errors import UserError
 from fedpdc_med.experiments import show
 from fedpdc_med.home import home
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from fedpdc_med.experiments.experiment import Experiment
 
 app = typer.Typer(no_args_is_help=True, help="The paper's benchmarks: FedPDC against FedAvg, FedProx, MOON and SOLO.")
-console, error_console = Console(), Console(stderr=True)
+console, error_console = terminal.console(), terminal.console(stderr=True)
 
 Data = Annotated[
     Path | None,

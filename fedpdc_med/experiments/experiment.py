@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from fedpdc_med.errors import UserError
 from fedpdc_med.federation.films import Preparation
 from fedpdc_med.federation.messages import LocalSettings
+from fedpdc_med.files import parsed
 
 CATALOGUE = files("fedpdc_med.experiments") / "catalogue"
 PRESETS = ("quick", "paper")
@@ -86,8 +87,8 @@ def read(name: str) -> dict[str, Any]:
     elif not entry.is_file():
         raise UserError(f"there is no experiment {name!r}; choose one of {', '.join(names())}, or give a .toml file")
     try:
-        table = {"name": path.stem if path.suffix == ".toml" else name, **tomllib.loads(entry.read_text())}
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        table = {"name": path.stem if path.suffix == ".toml" else name, **parsed(tomllib.loads, entry.read_text())}
+    except ValueError as error:
         raise UserError(f"{name}: not valid TOML: {error}") from None
     if path.suffix == ".toml" and table["name"] in names() and table != read(table["name"]):
         remedy = "rename the file" if table["name"] == path.stem else "change its key 'name'"

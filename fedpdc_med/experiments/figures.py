@@ -15,7 +15,7 @@ from fedpdc_med import algorithms
 from fedpdc_med.algorithms import METHODS
 from fedpdc_med.experiments.experiment import recorded
 from fedpdc_med.experiments.picture import COLOURS
-from fedpdc_med.experiments.results import changed_settings
+from fedpdc_med.experiments.results import changed_settings, file_name
 from fedpdc_med.experiments.show import SETTING
 from fedpdc_med.experiments.tables import framed, table
 from fedpdc_med.runs import Run
@@ -42,7 +42,7 @@ def draw(results: Sequence[dict[str, Any]], folder: Path) -> int:
         if len(of_setting) > 1:
             figures[f"{name}-rounds-to-reach-fedavg"] = rounds_to_reach(of_setting, name)
     for name, figure in figures.items():
-        figure.savefig(folder / f"{name}.png", format="png", dpi=110)
+        figure.savefig(folder / file_name(name, ".png"), format="png", dpi=110)
     return len(figures)
 
 
@@ -55,7 +55,7 @@ def label_distributions(runs: Iterable[Run], folder: Path) -> int:
         parts = [experiment.name, *(f"{key}={value}" for key, value in dealt.items()), f"seed{experiment.seed}"]
         drawn["-".join(parts)] = run.folder
     for name, run_folder in drawn.items():
-        shutil.copyfile(run_folder / "label_distribution.png", folder / f"{name}-label-distribution.png")
+        shutil.copyfile(run_folder / "label_distribution.png", folder / file_name(name, "-label-distribution.png"))
     return len(drawn)
 
 

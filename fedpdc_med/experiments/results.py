@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from fedpdc_med.algorithms import Method, make_method, method_class
-from fedpdc_med.errors import UserError
+from fedpdc_med.errors import UserError, again
 from fedpdc_med.experiments.experiment import Experiment, make_experiment, names, published, recorded
+from fedpdc_med.files import parsed
 from fedpdc_med.runs import Run
 
 OF_SITE = ("status", "films", "score", "weight")  # kept of each site's last round
@@ -48,13 +49,13 @@ def runs_at(folder: Path) -> list[Run]:
     if (folder / "config.toml").exists():
         return [Run.open(folder)]
     runs = [Run(config.parent) for config in sorted(folder.glob("**/config.toml"))]
-    return [run for run in runs if run.finished and run.config.get("kind") == "benchmark"]
+    return [Run.open(run.folder) for run in runs if run.finished and run.config.get("kind") == "benchmark"]
 
 
 def read_kept(file: Path) -> dict[str, Any]:
     try:
-        result = json.loads(file.read_text())
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        result = parsed(json.loads, file.read_text())
+    except ValueError as error:
         raise UserError(f"{file} is no kept result: {error}") from None
     missing = [key for key in KEPT if not isinstance(result, dict) or key not in result]
     if missing:
@@ -66,7 +67,12 @@ def keep(results: Sequence[dict[str, Any]], folder: Path) -> None:
     """One small JSON file a run."""
     folder.mkdir(parents=True, exist_ok=True)
     for result in results:
-        (folder / f"{result['name']}.json").write_text(json.dumps(result, indent=1) + "\n")
+        (folder / file_name(result["name"], ".json")).write_text(json.dumps(result, indent=1) + "\n")
+
+
+def file_name(name: str, ending: str) -> str:
+    """A file in the folder itself, whatever a run calls its settings."""
+    return name.replace("/", "_").replace("\0", "_") + ending
 
 
 def result_of(run: Run) -> dict[str, Any]:
@@ -75,7 +81,7 @@ def result_of(run: Run) -> dict[str, Any]:
     if config.get("kind") != "benchmark":
         raise UserError(f"{run.folder} is not a benchmark run")
     if not run.finished:
-        raise UserError(f"{run.folder} is not finished; continue it with: fedpdc resume {run.folder}")
+        raise UserError(f"{run.folder} is not finished; continue it with: {again(config, run.folder)}")
     settings = {key: value for key, value in config["method"].items() if key != "name"}
     name = config["method"]["name"]
     experiment, method = recorded(config["experiment"], name), make_method(name, **settings)

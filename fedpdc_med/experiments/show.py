@@ -6,13 +6,14 @@ from string import ascii_lowercase
 from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
+
+from fedpdc_med import terminal
 
 if TYPE_CHECKING:
     import pandas as pd
 
-console = Console()
+console = terminal.console()
 SETTING = ["experiment", "preset", "changed"]  # what runs must have in common to stand in one table
 LEGEND = (
     "runs: one a seed, with a letter for what they are less than the paper in; gain: over FedAvg, seed by seed; worst: "

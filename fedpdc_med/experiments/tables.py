@@ -12,6 +12,7 @@ from fedpdc_med.errors import UserError
 from fedpdc_med.experiments.experiment import published, published_rounds
 from fedpdc_med.experiments.results import fingerprint, kind
 from fedpdc_med.experiments.show import SETTING
+from fedpdc_med.files import parsed
 
 SMALLER = {"rounds", "epochs", "images", "public_per_class"}
 
@@ -82,8 +83,9 @@ def same_task(changed: str) -> bool:
 def read_cost(file: Path) -> dict[str, float]:
     """The time of a round by method, FedAvg's = 1, as `fedpdc benchmark cost --keep` wrote it."""
     try:
-        return {row["method"]: row["seconds_of_fedavg"] for row in json.loads(file.read_text())} | {"fedavg": 1.0}
-    except (FileNotFoundError, UnicodeDecodeError, json.JSONDecodeError, TypeError, KeyError):
+        rows = parsed(json.loads, file.read_text())
+        return {row["method"]: row["seconds_of_fedavg"] for row in rows} | {"fedavg": 1.0}
+    except (FileNotFoundError, ValueError, TypeError, KeyError):
         raise UserError(f"{file} is no file of: fedpdc benchmark cost --keep {file}") from None
 
 

@@ -3,7 +3,6 @@
 The list only grows. A decision counts for the model it was made on, named by the SHA-256 of its file.
 """
 
-import errno
 import fcntl
 import json
 import os
@@ -13,9 +12,10 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from hashlib import file_digest
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from fedpdc_med.errors import UserError
+from fedpdc_med.files import new_file, opened, parsed, read_text
 
 FILE = "review.json"
 FORMAT = 1
@@ -51,16 +51,14 @@ def _hash(file: Path, size: int, changed: int) -> str:
 
 def read_decisions(folder: Path) -> list[Decision]:
     """Every decision on this run, oldest first."""
-    if (folder / FILE).is_symlink():
-        raise UserError(f"{FILE} of this run is a link; only a file in the run's own folder is read")
     try:
-        text = (folder / FILE).read_text(encoding="utf-8")
+        text = read_text(folder / FILE)
     except FileNotFoundError:
         return []
     except (OSError, UnicodeDecodeError):
         raise UserError(f"{FILE} of this run cannot be read") from None
     try:
-        found = json.loads(text)
+        found = parsed(json.loads, text)
         if found["format"] != FORMAT:
             raise UserError(f"{FILE} of this run has another format; this version reads {FORMAT}")
         return [_decision(entry) for entry in found["decisions"]]
@@ -112,24 +110,18 @@ def _append(folder: Path, made: list[Decision]) -> None:
     A run may come from anybody, so nothing is written through a link in it.
     """
     try:
-        with _opened(folder / f".{FILE}.lock", os.O_RDWR) as lock:
+        with opened(folder / f".{FILE}.lock", os.O_RDWR | os.O_CREAT, "r+") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             every = [*read_decisions(folder), *made]
             text = json.dumps({"format": FORMAT, "decisions": [asdict(one) for one in every]}, indent=2)
             draft = folder / f".{FILE}.{os.getpid()}"
-            draft.unlink(missing_ok=True)
-            with _opened(draft, os.O_WRONLY | os.O_EXCL) as file:
-                file.write(text + "\n")
+            with new_file(draft) as file:
+                file.write(f"{text}\n".encode())
                 file.flush()
                 os.fsync(file.fileno())
             draft.replace(folder / FILE)
     except OSError as error:
-        why = f".{FILE}.lock is a link; remove it" if error.errno == errno.ELOOP else error.strerror
-        raise UserError(f"the decision cannot be written beside the run: {why}") from None
-
-
-def _opened(file: Path, how: int) -> IO[str]:
-    return os.fdopen(os.open(file, how | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666), "w", encoding="utf-8")
+        raise UserError(f"the decision cannot be written beside the run: {error.strerror}") from None
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,18 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from fedpdc_med.errors import UserError
-from fedpdc_med.evaluation.predictions import GLOBAL, REPORTED_SPLITS, classes_of, reported_split, select, validate
+from fedpdc_med.errors import UserError, again
+from fedpdc_med.evaluation.predictions import (
+    GLOBAL,
+    REPORTED_SPLITS,
+    classes_of,
+    read_predictions,
+    reported_split,
+    select,
+    validate,
+)
 from fedpdc_med.evaluation.recall import Method
+from fedpdc_med.files import parsed, read_text, refuse_links
 from fedpdc_med.home import home
 from fedpdc_med.review.described import problem_with_config, problem_with_round
 
@@ -117,10 +126,9 @@ def films(view: RunView, choice: Choice) -> pd.DataFrame:
 
 def unfinished(view: RunView) -> str:
     of = f" of {view.planned_rounds}" if view.planned_rounds else ""
-    again = "fedpdc federation run" if "federation" in view.config else f"fedpdc resume {view.name}"
     return (
         f"In progress: {len(view.rounds)}{of} rounds so far, and no predictions to count yet. If it was interrupted, "
-        f"continue it with: {again}"
+        f"continue it with: {again(view.config, view.name)}"
     )
 
 
@@ -130,12 +138,13 @@ def runs_folder() -> Path:
 
 
 def list_runs(root: Path) -> list[Listed]:
-    """Every folder in the runs folder, by name; links that leave the runs folder are passed over."""
+    """Every folder in the runs folder, by name; one that is a link out of the runs folder is passed over."""
     try:
         folders = [entry for entry in root.iterdir() if not entry.name.startswith(".") and entry.is_dir()]
     except OSError:
         return []
-    return [_listed(folder) for folder in sorted(folders, key=lambda entry: entry.name) if _inside(root, folder)]
+    inside = [folder for folder in folders if folder.resolve().is_relative_to(root.resolve())]
+    return [_listed(folder) for folder in sorted(inside, key=lambda entry: entry.name)]
 
 
 def open_run(root: Path, name: str) -> RunView:
@@ -169,13 +178,6 @@ def fingerprint(folder: Path) -> str:
     return hashlib.sha256("\n".join([str(folder.parent.resolve()), *parts]).encode()).hexdigest()[:24]
 
 
-def _inside(root: Path, entry: Path) -> bool:
-    """A run and every file that is read of it lies in the runs folder, whatever links say."""
-    home_of_runs = root.resolve()
-    files = [entry / name for name in FILES]
-    return all(path.resolve().is_relative_to(home_of_runs) for path in (entry, *files))
-
-
 def _listed(folder: Path) -> Listed:
     times = [(folder / name).stat().st_mtime for name in FILES if (folder / name).is_file()]
     status: Literal["finished", "running", "no run"] = "running"
@@ -187,14 +189,16 @@ def _listed(folder: Path) -> Listed:
 
 
 def read_config(folder: Path) -> dict[str, Any]:
+    """The configuration of a run, from a folder without links: this is the first thing that is read of a run."""
+    refuse_links(folder)
     file = folder / "config.toml"
     if not file.is_file():
         empty = not any(folder.iterdir())
         what = "is empty" if empty else "holds no run: there is no config.toml in it"
         raise UserError(f"The folder {folder.name} {what}. Choose another run, or make one with: fedpdc simulate")
     try:
-        config = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError):
+        config = parsed(tomllib.loads, read_text(file))
+    except (ValueError, OSError):
         raise UserError(f"config.toml of {folder.name} cannot be read; restore the file or run again.") from None
     problem = problem_with_config(config)
     if problem:
@@ -208,13 +212,13 @@ def _rounds(folder: Path) -> list[dict[str, Any]]:
     if not file.is_file():
         return []
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
+        lines = read_text(file).splitlines()
     except (UnicodeDecodeError, OSError):
         raise UserError(f"rounds.jsonl of {folder.name} cannot be read; restore the file or run again.") from None
     records: list[dict[str, Any]] = []
     for number, line in enumerate(lines, start=1):
         try:
-            record = json.loads(line)
+            record = parsed(json.loads, line)
         except ValueError:
             if number == len(lines):
                 break
@@ -232,10 +236,7 @@ def _predictions(folder: Path, classes: list[str]) -> pd.DataFrame | None:
     file = folder / "predictions.parquet"
     if not file.is_file():
         return None
-    try:
-        frame = pd.read_parquet(file)
-    except Exception:  # pyarrow has no one exception for a file that is not what it says
-        raise UserError(f"predictions.parquet of {folder.name} is damaged; make it again: fedpdc resume.") from None
+    frame = read_predictions(file)
     validate(frame, f"predictions.parquet of {folder.name}")
     if classes_of(frame) != classes:
         raise UserError(

@@ -7,12 +7,13 @@ from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from traceback import format_exc
 from typing import Literal, NamedTuple
 
 import streamlit as st
 from PIL import Image
 
-from fedpdc_med import RESEARCH_USE_ONLY
+from fedpdc_med import RESEARCH_USE_ONLY, terminal
 from fedpdc_med.errors import UserError
 from fedpdc_med.evaluation.predictions import GLOBAL
 from fedpdc_med.review import facts, look
@@ -122,7 +123,7 @@ def sentences(title: str) -> Iterator[None]:
     except UserError as error:
         st.error(look.plain(error), icon=":material/error:")
     except Exception:
-        log.exception("the page %s could not be drawn", title)
+        log.error("the page %s could not be drawn\n%s", title, terminal.shown(format_exc()))
         st.error("This page could not be drawn; the terminal that runs the app says why.", icon=":material/error:")
 
 

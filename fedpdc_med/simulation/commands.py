@@ -97,7 +97,7 @@ def simulate(
                 check_same(runs[name], fixed, made[name])
                 if simulation.fingerprints(collected) != runs[name].config["data"]["fingerprints"]:
                     raise UserError(f"{folder} holds a run of other hospitals or films; choose another --out")
-                simulation.resume(runs[name], workers)
+                simulation.resume(runs[name], sites, workers)
             else:
                 runs[name] = simulation.start(
                     fixed, made[name], sites, hospitals, collected, reference, folder, overwrite, workers

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.text import Text
 
 from fedpdc_med.errors import UserError, WorkFailed
 from fedpdc_med.experiments.commands import Workers, cores
@@ -99,9 +100,7 @@ def check(
     print_reference(reference)
     checks = check_reference(reference, stores)
     for one in checks:
-        console.print(
-            f"[{'green' if one.holds else 'bold red'}]{'ok' if one.holds else 'NOT OK'}[/]  {one.what}: {one.found}"
-        )
+        console.print(Text("ok", "green") if one.holds else Text("NOT OK", "bold red"), f" {one.what}: {one.found}")
     if not all(one.holds for one in checks):
         raise WorkFailed(
             "the reference set did not pass; build it again from other films, or ingest the named sites again "

@@ -3,17 +3,16 @@
 from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 
-from fedpdc_med import RESEARCH_USE_ONLY
+from fedpdc_med import RESEARCH_USE_ONLY, terminal
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from fedpdc_med.runs import Run
 
-console = Console()
+console = terminal.console()
 
 
 def print_result(runs: "dict[str, Run]", main: str) -> None:
@@ -39,7 +38,7 @@ def print_result(runs: "dict[str, Run]", main: str) -> None:
     console.print(shown)
     config = runs[main].config
     if untaught := untaught_classes(config["sites"], config["classes"]):
-        console.print(f"[yellow]No hospital had a film of {', '.join(untaught)} to train on.[/]")
+        console.print(f"No hospital had a film of {', '.join(untaught)} to train on.", style="yellow")
     if runs[main].config["method"]["name"] != "solo":
         print_sites(site_gains(runs[main], runs.get("solo")))
         print_external(runs[main])

@@ -12,6 +12,7 @@ from fedpdc_med.experiments.picture import label_distribution
 from fedpdc_med.federation.privacy import Privacy
 from fedpdc_med.federation.run import run_rounds
 from fedpdc_med.federation.setup import Federation
+from fedpdc_med.files import only_writer
 from fedpdc_med.imaging.hospital import HospitalSite, default_folder, load_sites
 from fedpdc_med.runs import Run, git_commit, versions, without_none
 from fedpdc_med.simulation.build import build, label_counts
@@ -44,21 +45,31 @@ def start(
 ) -> Run:
     federation = make(settings, method, sites, collected)
     federation.check()
-    run = Run.create(
-        out, config_of(settings, method, sites, collected, federation, sites_folder, reference, out), overwrite
-    )
-    counts = label_counts(federation)
-    label_distribution(counts.to_numpy(), list(counts.index), federation.classes, run.folder / "label_distribution.png")
-    run_rounds(federation, run, workers, method.name)
+    config = config_of(settings, method, sites, collected, federation, sites_folder, reference, out)
+    with Run.begin(out, config, overwrite) as run:
+        counts = label_counts(federation)
+        picture = run.folder / "label_distribution.png"
+        label_distribution(counts.to_numpy(), list(counts.index), federation.classes, picture)
+        run_rounds(federation, run, workers, method.name)
     return run
 
 
-def resume(run: Run, workers: int) -> None:
+def resume(run: Run, sites_folder: Path | None, workers: int) -> None:
     """Continue a simulation; its hospitals and films must be the ones it was started with."""
+    with only_writer(run.folder):
+        _resume(run, sites_folder, workers)
+
+
+def _resume(run: Run, sites_folder: Path | None, workers: int) -> None:
     config = run.config
     settings = Settings(**config["simulation"])
     where = config["data"]
-    sites_folder = beside(run.folder, where.get("sites_folder"))
+    if sites_folder is None and where.get("sites_folder"):  # modules are code, and a run may come from anybody
+        named = Path(str(where["sites_folder"])).name
+        raise UserError(
+            f"{run.folder} was made with hospital modules of its own, in a folder called {named!r}; if they are yours, "
+            f"say where they are: fedpdc resume {run.folder} --sites FOLDER"
+        )
     sites = load_sites(sites_folder or default_folder("sites"))
     collected = collect(sites, beside(run.folder, where.get("reference_folder")), settings.seed, workers)
     if fingerprints(collected) != where["fingerprints"]:

@@ -3,13 +3,16 @@ import pandas as pd
 import pytest
 
 from fedpdc_med.errors import UserError
+from fedpdc_med.evaluation import predictions
 from fedpdc_med.evaluation.predictions import (
+    TEXT_COLUMNS,
     called_class,
     classes_of,
     one_model,
     patient_codes,
     patients_of,
     probabilities,
+    read_predictions,
     reported_split,
     select,
     spoken,
@@ -102,3 +105,57 @@ def test_the_reported_split_is_the_one_that_chose_nothing(frame_of):
 
 def test_covid_is_written_as_clinicians_do():
     assert [spoken(name) for name in ("covid-19", "normal")] == ["COVID-19", "normal"]
+
+
+# ---- files
+
+
+def write(folder, rows, classes=2, **columns):
+    """A file whose every row is the same."""
+    frame = pd.DataFrame({name: pd.Series(["x"]).repeat(rows).array for name in TEXT_COLUMNS})
+    chances = pd.DataFrame({f"p:{k}": np.full(rows, 1 / classes, np.float32) for k in range(classes)})
+    frame.assign(**columns).join(chances).to_parquet(folder / "predictions.parquet", index=False)
+    return folder / "predictions.parquet"
+
+
+def why_not_read(file):
+    with pytest.raises(UserError) as caught:
+        read_predictions(file)
+    return str(caught.value).removeprefix(f"predictions.parquet of {file.parent.name}")
+
+
+def test_a_file_is_read_as_pandas_reads_it(tmp_path):
+    file = write(tmp_path, 100_000, classes=25, film=[f"film-{k}" for k in range(100_000)])
+    found = read_predictions(file)
+    pd.testing.assert_frame_equal(found, pd.read_parquet(file))
+    assert found.shape == (100_000, 35)
+
+
+def test_a_small_file_that_would_fill_the_memory_is_not_unpacked(tmp_path, monkeypatch):
+    many = write(tmp_path, 1_000_001)
+    assert many.stat().st_size < 100_000
+    assert why_not_read(many) == " has 1,000,001 predictions; a table of at most 1,000,000 can be opened"
+    monkeypatch.setattr(predictions, "MOST_BYTES", 1_000_000)  # in place of files that unpack to a gigabyte
+    long = write(tmp_path, 200, source="x" * 10_000)
+    assert why_not_read(long) == " is too large to be opened: it has 2,001,800 bytes of text"
+    wide = write(tmp_path, 2000, classes=90)
+    assert why_not_read(wide) == " is too large to be opened: 2,000 predictions in 100 columns"
+
+
+@pytest.mark.parametrize(
+    ("columns", "says"),
+    [
+        ({"site": [3] * 5}, ": column site must hold text in every row"),
+        ({"p:normal": ["x"] * 5}, ": column p:normal must hold numbers between 0 and 1"),
+        ({"p:normal": [[0.5] * 1000] * 5}, ": column p:normal must hold numbers between 0 and 1"),
+    ],
+)
+def test_a_column_of_another_kind_is_named_before_it_is_read(tmp_path, columns, says):
+    assert why_not_read(write(tmp_path, 5, **columns)).startswith(says)
+
+
+def test_a_file_that_is_no_table_is_damaged(tmp_path):
+    file = write(tmp_path, 5)
+    for content in (b"", b"PAR1 no parquet", file.read_bytes()[:-1], file.read_bytes()[4:]):
+        file.write_bytes(content)
+        assert "is damaged; remove it, then make it again with: fedpdc resume" in why_not_read(file)

@@ -12,7 +12,7 @@ from fedpdc_med.experiments.benchmark import start
 from fedpdc_med.experiments.experiment import CATALOGUE, make_experiment
 from fedpdc_med.experiments.figures import draw
 from fedpdc_med.experiments.figures import rounds_to_reach as rounds_figure
-from fedpdc_med.experiments.results import collect, command_of, keep, result_of, run_name
+from fedpdc_med.experiments.results import collect, command_of, keep, result_of, run_name, runs_at
 from fedpdc_med.experiments.show import markdown
 from fedpdc_med.experiments.tables import by_score, chosen, read_cost, rounds_to_reach, table
 from fedpdc_med.runs import Run
@@ -278,11 +278,28 @@ def test_the_kept_results_of_the_documents_are_read():
     assert len(table(collect([folder, folder / "search"]))) > 50
 
 
-@pytest.mark.parametrize("text", ["{", "[]", json.dumps({"experiment": "digits"})])
+@pytest.mark.parametrize("text", ["{", "[]", "[" * 100_000, json.dumps({"experiment": "digits"})])
 def test_a_foreign_file_is_named(tmp_path, text):
     (tmp_path / "other.json").write_text(text)
     with pytest.raises(UserError, match=r"other\.json is no kept result"):
         collect([tmp_path])
+
+
+def test_what_a_run_calls_itself_never_leads_out_of_the_folder(tmp_path):
+    (tmp_path / "kept").mkdir()
+    keep([{**result(), "name": "../outside"}], tmp_path / "kept")
+    draw([{**result(), "preset": "/../../outside"}], tmp_path / "kept")
+    assert [file.name for file in tmp_path.iterdir()] == ["kept"]
+    assert len(list((tmp_path / "kept").iterdir())) == 3
+
+
+def test_a_link_in_a_run_of_a_folder_is_not_copied_into_the_results(tmp_path):
+    run = Run.create(tmp_path / "runs" / "a", {"kind": "benchmark"})
+    run.predictions_file.touch()
+    (tmp_path / "thesis.txt").write_text("years of work")
+    (run.folder / "label_distribution.png").symlink_to(tmp_path / "thesis.txt")
+    with pytest.raises(UserError, match=r"label_distribution\.png in the folder a is a link"):
+        runs_at(tmp_path / "runs")
 
 
 def test_figures_are_drawn_for_each_setting(tmp_path):

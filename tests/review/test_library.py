@@ -4,7 +4,8 @@ import pandas as pd
 import pytest
 
 from fedpdc_med.errors import UserError
-from fedpdc_med.review.library import list_runs, open_run
+from fedpdc_med.review.by_method import first_shown
+from fedpdc_med.review.library import list_runs, open_run, unfinished
 
 
 def sentence_of(root, name):
@@ -34,6 +35,17 @@ def test_the_listing_tells_finished_unfinished_and_other_folders_apart(tmp_path,
     (tmp_path / ".hidden").mkdir()
     listing = {one.name: one.status for one in list_runs(tmp_path)}
     assert listing == {"done": "finished", "going": "running", "holiday-pictures": "no run"}
+
+
+def test_what_continues_a_run_is_said_so_that_it_works(tmp_path, write_run):
+    folder = write_run(tmp_path / "going", finished=False)
+    assert unfinished(open_run(tmp_path, "going")).endswith("fedpdc resume going")
+    config = (folder / "config.toml").read_text()
+    own = config.replace("[data.", '[data]\nsites_folder = "../hospitals"\n\n[data.', 1)
+    (folder / "config.toml").write_text(own)
+    assert unfinished(open_run(tmp_path, "going")).endswith("fedpdc resume going --sites FOLDER")
+    (folder / "config.toml").write_text(f"{config}\n[federation]\n")
+    assert unfinished(open_run(tmp_path, "going")).endswith("fedpdc federation run")
 
 
 def test_a_folder_that_is_not_there_lists_nothing(tmp_path):
@@ -117,11 +129,30 @@ def test_a_link_that_leaves_the_runs_folder_is_not_listed(tmp_path, write_run):
     assert "no such run" in sentence_of(tmp_path / "runs", "out")
 
 
-def test_a_run_whose_files_are_links_to_elsewhere_is_not_listed(tmp_path, write_run):
-    secret = write_run(tmp_path / "secret")
-    folder = write_run(tmp_path / "runs" / "a", finished=False)
-    (folder / "predictions.parquet").symlink_to(secret / "predictions.parquet")
-    assert list_runs(tmp_path / "runs") == []
+@pytest.mark.parametrize("name", ["config.toml", "rounds.jsonl", "predictions.parquet", "model.safetensors"])
+@pytest.mark.parametrize("target", ["secret", "/dev/zero", "pipe"])
+def test_a_run_with_links_or_pipes_in_it_is_refused_in_words(tmp_path, write_run, name, target):
+    secret = write_run(tmp_path / "secret") / name
+    file = write_run(tmp_path / "runs" / "a") / name
+    write_run(tmp_path / "runs" / "b")
+    file.unlink()
+    if target == "pipe":
+        os.mkfifo(file)
+    else:
+        file.symlink_to(secret if target == "secret" else target)
+    what = "not an ordinary file" if target == "pipe" else "a link"
+    assert f"{name} in the folder a is {what}" in sentence_of(tmp_path / "runs", "a")
+    assert first_shown(tmp_path / "runs", list_runs(tmp_path / "runs")) == "b"
+
+
+def test_a_run_that_is_nested_without_end_is_a_sentence_and_the_others_are_shown(tmp_path, write_run):
+    write_run(tmp_path / "good", method="fedavg")  # nothing but a comparison: all configurations are looked at
+    (write_run(tmp_path / "deep") / "config.toml").write_text("a = " + "[" * 5000)
+    (write_run(tmp_path / "long") / "rounds.jsonl").write_text("[" * 100_000 + "\n{}\n")
+    assert "config.toml of deep cannot be read" in sentence_of(tmp_path, "deep")
+    assert "rounds.jsonl of long is damaged in line 1" in sentence_of(tmp_path, "long")
+    assert [one.name for one in list_runs(tmp_path)] == ["deep", "good", "long"]
+    assert first_shown(tmp_path, list_runs(tmp_path)) == "long"
 
 
 def test_the_fingerprint_changes_with_every_file_and_only_then(tmp_path, write_run):

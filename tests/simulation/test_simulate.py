@@ -125,7 +125,7 @@ def test_a_killed_simulation_resumes_to_the_same_model(simulated):
         time.sleep(0.02)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    again = [sys.executable, "-m", "fedpdc_med.cli", "resume", "killed"]
+    again = [sys.executable, "-m", "fedpdc_med.cli", "resume", "killed", "--sites", "hospitals"]
     done = subprocess.run(again, cwd=folder, env=environment(folder), capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     killed, whole = (folder / name / "model.safetensors" for name in ("killed", "run"))
@@ -151,7 +151,7 @@ def test_a_hospital_that_was_edited_meanwhile_is_not_resumed(simulated):
     try:
         module.write_text(text.replace("epochs=1", "epochs=2"))
         assert module.read_text() != text
-        again = [sys.executable, "-m", "fedpdc_med.cli", "resume", "edited"]
+        again = [sys.executable, "-m", "fedpdc_med.cli", "resume", "edited", "--sites", "hospitals"]
         done = subprocess.run(again, cwd=folder, env=environment(folder), capture_output=True, text=True, timeout=600)
     finally:
         module.write_text(text)

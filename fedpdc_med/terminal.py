@@ -1,0 +1,35 @@
+"""What commands print: text of a run is shown as text, and is neither markup nor a command to the terminal."""
+
+import re
+
+from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderHook, RenderResult
+from rich.segment import Segment
+
+# Everything but tabs and line ends that a terminal obeys and does not show, and what turns the direction of writing.
+OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def shown(text: str) -> str:
+    return OBEYED.sub("\ufffd", text)
+
+
+def console(stderr: bool = False, soft_wrap: bool = False) -> Console:
+    made = Console(stderr=stderr, soft_wrap=soft_wrap, markup=False, emoji=False)
+    made.push_render_hook(_ShownOnly())
+    return made
+
+
+class _ShownOnly(RenderHook):
+    def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
+        return [_Shown(one) for one in renderables]
+
+
+class _Shown:
+    """Something to print; rich's own colours and line ends are no part of its text and stay."""
+
+    def __init__(self, printed: ConsoleRenderable) -> None:
+        self.printed = printed
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for segment in console.render(self.printed, options):
+            yield segment if segment.control else Segment(shown(segment.text), segment.style)
