@@ -3,6 +3,7 @@
 
 import json
 import os
+import secrets
 import sys
 import sysconfig
 from pathlib import Path
@@ -10,18 +11,21 @@ from typing import Annotated
 
 import typer
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 
-from fedpdc_med import RESEARCH_USE_ONLY
+from fedpdc_med import RESEARCH_USE_ONLY, terminal
 from fedpdc_med.errors import UserError
 from fedpdc_med.home import home
 
-console = Console()
+console = terminal.console()
 
-# The same as .streamlit/config.toml, which only counts in the source tree: this machine only, no telemetry.
-SETTINGS = {
+# The same as .streamlit/config.toml, which only counts in the source tree: this machine only, no telemetry, no page of
+# another site as a go-between.
+SETTINGS: dict[str, str | list[str]] = {
     "server.address": "127.0.0.1",
+    "server.allowedHosts": ["127.0.0.1", "localhost"],
+    "server.enableCORS": "true",
+    "server.enableXsrfProtection": "true",
     "server.fileWatcherType": "none",
     "browser.gatherUsageStats": "false",
     "client.toolbarMode": "viewer",
@@ -37,23 +41,44 @@ def review(
     port: Annotated[
         int | None, typer.Option(min=1024, max=65535, help="Default: 8501, or the next one that is free.")
     ] = None,
-    no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the address and open no browser.")] = False,
+    browser: Annotated[
+        bool,
+        typer.Option(help="Also open the address; other accounts of this machine can see it while a browser starts."),
+    ] = False,
 ) -> None:
-    """Look at runs in a browser: can this model be trusted, and on which classes? Only this machine can reach it.
+    """Look at runs in a browser: can this model be trusted, and on which classes?
+
+    Only this machine can reach the app, and on it only who knows the address that is printed.
 
     Example: fedpdc review fedpdc-data/runs
     """
     folder, chosen = checked_runs(runs or home() / "runs")
-    flags = {**SETTINGS, "server.headless": str(no_browser).lower(), "server.showEmailPrompt": "false"}
+    flags = {**SETTINGS, "server.headless": str(not browser).lower(), "server.showEmailPrompt": "false"}
     if port is not None:
         flags["server.port"] = str(port)
-    arguments = [part for name, value in flags.items() for part in (f"--{name}", value)]
-    command = [sys.executable, "-m", "streamlit", "run", str(app_file()), *arguments]
+    arguments = [
+        part
+        for name, value in flags.items()
+        for one in (value if isinstance(value, list) else [value])
+        for part in (f"--{name}", one)
+    ]
+    command = [sys.executable, "-P", "-m", "streamlit", "run", str(app_file()), *arguments]
     console.print(RESEARCH_USE_ONLY)
+    console.print("Open the address below. It is a key: on this machine, whoever has it can use the app while it runs.")
     sys.stdout.flush()
+    given = {
+        "FEDPDC_HOME": str(home().resolve()),
+        "FEDPDC_RUNS": str(folder.resolve()),
+        "FEDPDC_RUN": chosen,
+        # In the environment, because other accounts can read the arguments of a process.
+        "STREAMLIT_SERVER_BASE_URL_PATH": secrets.token_urlsafe(16),
+    }
+    if data := os.environ.get("FEDPDC_DATA"):
+        given["FEDPDC_DATA"] = str(Path(data).resolve())
+    # The current folder may be a foreign one: nothing is imported from it (-P), and Streamlit reads no settings in it.
+    os.chdir(app_file().parent)
     # This process becomes the app, so that Ctrl-C and a kill reach it.
-    where = {"FEDPDC_RUNS": str(folder.resolve()), "FEDPDC_RUN": chosen}
-    os.execve(sys.executable, command, {**os.environ, **where})
+    os.execve(sys.executable, command, {**os.environ, **given})
 
 
 def checked_runs(folder: Path) -> tuple[Path, str]:
@@ -88,14 +113,12 @@ def report(
     if not folder.is_dir():
         raise UserError(f"{run}: there is no such folder; name a run directory")
     file = out or run / "report.html"
-    if out is None and file.is_symlink():  # the run may come from anybody
-        raise UserError(f"{file} is a link; remove it, or name the file to write with --out")
     text = make_report(open_run(folder.parent, folder.name))
     try:
         file.write_text(text, encoding="utf-8")
     except OSError as error:
         raise UserError(f"{file} cannot be written: {error.strerror}; name another file with --out") from None
-    console.print(f"Report written: {file}", markup=False, soft_wrap=True)
+    console.print(f"Report written: {file}", soft_wrap=True)
 
 
 def review_speed(

@@ -6,9 +6,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-import urllib.error
-import urllib.request
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -48,15 +45,15 @@ def page(browser):
 @contextmanager
 def served(runs: Path, **environment: str):
     """`fedpdc review` on a free port of this machine, as a user starts it; gives its address."""
-    port = free_port()
-    command = [sys.executable, "-m", "fedpdc_med.cli", "review", str(runs), "--port", str(port), "--no-browser"]
+    command = [sys.executable, "-m", "fedpdc_med.cli", "review", str(runs), "--port", str(free_port())]
     variables = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
     with subprocess.Popen(
-        command, env=variables, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        command, env=variables, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as app:
         try:
-            wait_until_healthy(f"http://127.0.0.1:{port}", app)
-            yield f"http://127.0.0.1:{port}"
+            printed = next((line for line in app.stdout if "URL: " in line), None)
+            assert printed, f"the app ended with exit code {app.wait()}"
+            yield printed.partition("URL: ")[2].strip()
         finally:
             app.send_signal(signal.SIGINT)
             try:
@@ -69,18 +66,6 @@ def free_port() -> int:
     with socket.socket() as chosen:
         chosen.bind(("127.0.0.1", 0))
         return chosen.getsockname()[1]
-
-
-def wait_until_healthy(address: str, app: subprocess.Popen) -> None:
-    until = time.monotonic() + 60
-    while time.monotonic() < until:
-        assert app.poll() is None, f"the app ended with exit code {app.returncode}"
-        try:
-            with urllib.request.urlopen(f"{address}/_stcore/health", timeout=2):
-                return
-        except (urllib.error.URLError, OSError):
-            time.sleep(0.2)
-    raise AssertionError("the app did not answer within a minute")
 
 
 @pytest.fixture(scope="session")

@@ -228,7 +228,7 @@ def test_the_command_writes_through_no_link_in_the_run(tmp_path, write_run):
     (tmp_path / "thesis.txt").write_text("years of work")
     (run / "report.html").symlink_to(tmp_path / "thesis.txt")
     done = fedpdc(run)
-    assert done.returncode == 2 and "is a link; remove it, or name the file to write with --out" in done.stderr
+    assert done.returncode == 2 and "report.html in the folder a is a link" in done.stderr
     assert (tmp_path / "thesis.txt").read_text() == "years of work"
 
 

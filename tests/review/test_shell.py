@@ -130,5 +130,5 @@ def test_the_app_starts_at_the_overview(tmp_path, write_run, monkeypatch):
 
 def test_streamlit_run_and_fedpdc_review_have_the_same_settings():
     config = tomllib.loads((ROOT / ".streamlit" / "config.toml").read_text())
-    flat = {f"{part}.{name}": str(value) for part, values in config.items() for name, value in values.items()}
-    assert {name: value.lower() for name, value in flat.items()} == SETTINGS
+    flat = {f"{part}.{name}": value for part, values in config.items() for name, value in values.items()}
+    assert {name: str(value).lower() if isinstance(value, bool) else value for name, value in flat.items()} == SETTINGS
