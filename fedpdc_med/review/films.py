@@ -1,8 +1,8 @@
 """The images behind a run's film pseudonyms, from the film stores on this machine; or a sentence why there are none.
 
 A run names its stores by the checksum of their manifests, so a store is found wherever it lies under the data folder,
-and films that were ingested anew since the run are never mistaken for the ones it saw. Hospital modules are not loaded:
-they are code, and a run directory may come from anybody.
+and films that were ingested anew since the run are never mistaken for the ones it saw. A run directory may come from
+anybody: hospital modules are not loaded, because they are code, and no folder that a run names is opened.
 """
 
 import json
@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from fedpdc_med.errors import UserError
+from fedpdc_med.files import parsed, read_text
 from fedpdc_med.home import home
 from fedpdc_med.imaging.store import original_shapes, read_store
 from fedpdc_med.review.library import RunView
@@ -23,6 +24,11 @@ from fedpdc_med.review.library import RunView
 ELSEWHERE = (
     "The films of {site} are not on this machine, or were ingested again since the run. "
     "Films stay where they belong; open the review there, with FEDPDC_HOME naming its data folder, to see them."
+)
+
+NO_IMAGES = (
+    "To see the {name} images of this run, start the review with FEDPDC_DATA naming the folder that holds them; "
+    "CIFAR must be in its binary layout (.bin), because this app opens no pickled files."
 )
 
 
@@ -94,25 +100,24 @@ def _stores_on_this_machine(view: RunView) -> Iterator[tuple[Path, str]]:
         for pattern in ("sites/*", "reference", "phantoms/*/*/store"):
             for folder in sorted(root.glob(pattern)):
                 try:
-                    info = json.loads((folder / "store.json").read_text())
+                    info = parsed(json.loads, read_text(folder / "store.json"))
                     yield folder, str(info["manifest_sha256"])[:16]
-                except (OSError, ValueError, KeyError, TypeError):
+                except (UserError, OSError, ValueError, KeyError, TypeError):
                     continue
 
 
 def _test_images(view: RunView) -> Shelf:
-    """A benchmark's test images, where its data folder still holds the images it was run with."""
+    """A benchmark's test images, where $FEDPDC_DATA holds the images it was run with, in a layout without pickles."""
     from fedpdc_med.experiments.datasets import load
 
     data: dict[str, Any] = view.config["data"]
-    name, folder = str(data["name"]), data.get("folder")
-    where = Path(os.path.normpath(view.folder / str(folder))) if folder else None
+    name, folder = str(data["name"]), os.environ.get("FEDPDC_DATA")
     try:
-        images = load(name, where)
+        images = load(name, Path(folder) if folder else None, pickles=False)
         if images.fingerprint() != data["fingerprint"]:
             return Shelf({}, {"": f"The {name} images on this machine differ from the ones of this run."})
     except (UserError, OSError, ValueError):
-        return Shelf({}, {"": f"The {name} images of this run are not on this machine any more."})
+        return Shelf({}, {"": NO_IMAGES.format(name=name)})
     count = len(images.test_labels)
     about = pd.DataFrame({"film": [f"test-{i:05d}" for i in range(count)], "patient": "", "source": name})
     about = about.assign(label=np.array(images.classes)[images.test_labels], height="", width="")

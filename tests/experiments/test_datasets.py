@@ -6,6 +6,8 @@ import http.server
 import os
 import pickle
 import struct
+import subprocess
+import sys
 import tarfile
 import threading
 from collections.abc import Iterator
@@ -200,6 +202,61 @@ def test_a_pickle_that_is_a_program_is_refused_and_does_not_run(tmp_path: Path) 
     assert not (tmp_path / "it-ran").exists()
 
 
+CRASH = """import sys
+from pathlib import Path
+from fedpdc_med.errors import UserError
+from fedpdc_med.experiments.datasets import load
+try:
+    load("cifar10", Path(sys.argv[1]))
+except UserError as error:
+    print(error)
+"""
+
+
+def crashing_array() -> bytes:
+    """A pickle of an array that takes its bytes for addresses of objects: its type says object, its state denies it."""
+
+    def called(name: bytes, values: bytes) -> bytes:
+        return b"cnumpy" + name + b"\n(" + values + b"tR"
+
+    kind = called(b"\ndtype", b"U\x02O8I0\nI1\n") + b"(I3\nU\x01|NNNI-1\nI-1\nI0\ntb"
+    array = called(b".core.multiarray\n_reconstruct", b"cnumpy\nndarray\n(I0\ntU\x01b")
+    return array + b"(I1\n(I4\nt" + kind + b"I00\nU\x20" + b"A" * 32 + b"tb"
+
+
+def test_a_pickle_of_an_array_that_crashes_numpy_is_refused(tmp_path: Path) -> None:
+    home = write_python(CIFAR10, tmp_path)
+    (home / "batches.meta").write_bytes(b"\x80\x02}U\x0blabel_names](" + crashing_array() + b"es.")
+
+    done = subprocess.run([sys.executable, "-c", CRASH, str(home)], capture_output=True, text=True)
+
+    assert done.returncode == 0, done.stderr
+    assert "cifar-10-batches-py/batches.meta does not name 10 classes" in done.stdout
+
+
+def test_a_pickle_that_names_a_far_place_takes_no_memory_for_it(tmp_path: Path) -> None:
+    home = write_python(CIFAR10, tmp_path)
+    (home / "test_batch").write_bytes(b"\x80\x02Nr\xff\xff\xff\x7f.")  # None, to be remembered at place 2**31 - 1
+    script = f"import resource; resource.setrlimit(resource.RLIMIT_AS, (8 * 2**30,) * 2)\n{CRASH}"
+
+    done = subprocess.run([sys.executable, "-c", script, str(home)], capture_output=True, text=True)
+
+    assert "holds no table of images or names" in done.stdout
+
+
+@pytest.mark.parametrize("numpy_core", [b"numpy.core.multiarray", b"numpy._core.multiarray"])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_files_of_protocol_2_by_python_3_and_any_numpy_are_read(order: Any, numpy_core: bytes, tmp_path: Path) -> None:
+    home = write_python(CIFAR10, tmp_path)
+    expected = load("cifar10", home)
+    name, labels, pixels = contents(CIFAR10)[-1]
+    raw = pickle.dumps({"data": np.asarray(pixels, order=order), "labels": labels.tolist()}, protocol=2)
+    assert b"_codecs" in raw
+    (home / name).write_bytes(raw.replace(b"numpy._core.multiarray", numpy_core))
+
+    assert load("cifar10", home).fingerprint() == expected.fingerprint()
+
+
 def test_wrong_binary_files_are_named_with_what_was_found(tmp_path: Path) -> None:
     home = write_binary(CIFAR10, tmp_path)
     file = home / "data_batch_3.bin"
@@ -226,6 +283,9 @@ def test_wrong_binary_files_are_named_with_what_was_found(tmp_path: Path) -> Non
         ({"labels": [0]}, "has no 'data'"),
         ({"data": np.zeros((1, 100), np.uint8), "labels": [0]}, "has no 'data'"),
         ({"data": np.zeros((1, 3072), np.float32), "labels": [0]}, "has no 'data'"),
+        ({"data": np.zeros((1, 3072), object), "labels": [0]}, "has no 'data'"),
+        ({"data": np.zeros((0, 3072), np.uint8), "labels": []}, "has no 'data'"),
+        ({"data": [1, 2, 3], "labels": [0]}, "has no 'data'"),
         ({"data": np.zeros((2, 3072), np.uint8), "labels": [0]}, "has no 'labels'"),
         ({"data": np.zeros((1, 3072), np.uint8), "labels": ["cat"]}, "has no 'labels'"),
         ({"data": np.zeros((1, 3072), np.uint8), "labels": [-1]}, "image 0 has label -1"),

@@ -1,5 +1,6 @@
 """From a run's pseudonyms to the images on this machine, with one real simulation behind them."""
 
+import pickle
 import shutil
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 from fedpdc_med.errors import UserError
 from fedpdc_med.experiments.benchmark import start
+from fedpdc_med.experiments.datasets import load
 from fedpdc_med.experiments.experiment import make_experiment
 from fedpdc_med.federation.films import Films
 from fedpdc_med.federation.scoring import predict
@@ -83,6 +85,29 @@ def test_a_benchmark_shows_its_test_images_while_they_are_the_same(tmp_path):
     assert side_by_side(image, heat[0]).startswith(b"\x89PNG")
     view.config["data"]["fingerprint"] = "another"
     assert "differ" in open_shelf(view).why_not("")
+
+
+def test_a_benchmarks_images_come_from_the_readers_own_folder_and_from_no_pickle(tmp_path, write_run, monkeypatch):
+    files = [*(f"data_batch_{k}" for k in range(1, 6)), "test_batch"]
+    write_run(tmp_path / "runs" / "a")
+    binary, python = tmp_path / "runs" / "a" / "cifar-10-batches-bin", tmp_path / "python" / "cifar-10-batches-py"
+    for folder in (binary, python):
+        folder.mkdir(parents=True)
+    for k, name in enumerate(files):
+        (binary / f"{name}.bin").write_bytes(bytes([k] * 3073))
+        entry = {"data": np.full((1, 3072), k, np.uint8), "labels": [k]}
+        (python / name).write_bytes(pickle.dumps(entry, protocol=2))
+    images = load("cifar10", python)
+    view = open_run(tmp_path / "runs", "a")
+    data = {"name": "cifar10", "fingerprint": images.fingerprint(), "folder": "."}  # the run brings its images along
+    view.config.update(kind="benchmark", data=data)
+    for folder, shown in (("", False), (tmp_path / "python", False), (binary.parent, True)):
+        monkeypatch.setenv("FEDPDC_DATA", str(folder))
+        shelf = open_shelf(view)
+        assert ("" in shelf.held) == shown
+        assert shown or "start the review with FEDPDC_DATA naming the folder" in shelf.why_not("")
+    (image,) = shelf.images([""], ["test-00000"])
+    assert np.array_equal(image, np.full((3, 32, 32), 5))
 
 
 def test_a_model_file_of_another_network_is_a_sentence(view, tmp_path):

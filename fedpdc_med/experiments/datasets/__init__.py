@@ -12,16 +12,19 @@ from fedpdc_med.experiments.datasets.tiny_imagenet import load_tiny_imagenet
 
 __all__ = ["DATASETS", "ImageSet", "load"]
 
-DATASETS: dict[str, Callable[[Path | None, bool], ImageSet]] = {
-    "digits": lambda folder, download: load_digits(),
+DATASETS: dict[str, Callable[[Path | None, bool, bool], ImageSet]] = {
+    "digits": lambda folder, download, pickles: load_digits(),
     "cifar10": partial(load_cifar, CIFAR10),
     "cifar100": partial(load_cifar, CIFAR100),
-    "tiny-imagenet": lambda folder, download: load_tiny_imagenet(folder),
+    "tiny-imagenet": lambda folder, download, pickles: load_tiny_imagenet(folder),
 }
 
 
-def load(name: str, folder: Path | None = None, download: bool = False) -> ImageSet:
-    """Load a data set from its own folder or the one above it; with `download`, CIFAR is fetched there if absent."""
+def load(name: str, folder: Path | None = None, download: bool = False, pickles: bool = True) -> ImageSet:
+    """Load a data set from its own folder or the one above it; with `download`, CIFAR is fetched there if absent.
+
+    Without `pickles`, CIFAR is read from its binary layout only.
+    """
     if name not in DATASETS:
         raise UserError(f"unknown data set '{name}': choose one of {', '.join(DATASETS)}")
-    return DATASETS[name](folder, download)
+    return DATASETS[name](folder, download, pickles)

@@ -64,15 +64,15 @@ CIFAR100 = Layout(
 )
 
 
-def load_cifar(layout: Layout, folder: Path | None, download: bool) -> ImageSet:
+def load_cifar(layout: Layout, folder: Path | None, download: bool, pickles: bool) -> ImageSet:
     """A copy with fewer images than the official one is read as it is; a run's fingerprint tells them apart."""
-    holds = f"{layout.binary_folder} or {layout.python_folder}"
+    holds = f"{layout.binary_folder} or {layout.python_folder}" if pickles else layout.binary_folder
     if folder is None:
         raise UserError(f"{layout.name} needs a folder: name the one that holds {holds} with --data DIR")
-    found = _find(layout, folder)
+    found = _find(layout, folder, pickles)
     if found is None and download:
         _download(layout, folder)
-        found = _find(layout, folder)
+        found = _find(layout, folder, pickles)
     if found is None:
         raise UserError(
             f"no {layout.title} in the data folder '{folder.name}' (looked for {holds}): "
@@ -91,9 +91,10 @@ def load_cifar(layout: Layout, folder: Path | None, download: bool) -> ImageSet:
     )
 
 
-def _find(layout: Layout, folder: Path) -> tuple[Path, str] | None:
+def _find(layout: Layout, folder: Path, pickles: bool) -> tuple[Path, str] | None:
     """The folder and file suffix of the layout that is there; binary comes first because it needs no unpickling."""
-    for name, suffix in ((layout.binary_folder, ".bin"), (layout.python_folder, "")):
+    python = ((layout.python_folder, ""),) if pickles else ()
+    for name, suffix in ((layout.binary_folder, ".bin"), *python):
         for home in (folder / name, folder):
             if any((home / file).is_file() for file in layout.files(suffix)):
                 return home, suffix
@@ -124,10 +125,9 @@ def _read_binary(layout: Layout, file: Path) -> tuple[np.ndarray, np.ndarray]:
 
 def _read_python(layout: Layout, file: Path) -> tuple[np.ndarray, np.ndarray]:
     entry = _unpickle(file)
-    images: Any = entry.get("data")
+    images = _pixels(entry.get("data"))
     labels: Any = entry.get(layout.labels_key)
-    is_array = isinstance(images, np.ndarray) and images.dtype == np.uint8 and images.size > 0
-    if not is_array or images.shape[1:] != (PIXELS,):
+    if images is None:
         raise UserError(f"{short(file)} has no 'data' of {PIXELS:,} bytes an image: {FETCH_AGAIN}")
     is_list = isinstance(labels, list) and all(isinstance(label, int) and abs(label) < 2**31 for label in labels)
     if not is_list or len(labels) != len(images):
@@ -140,21 +140,38 @@ def _classes(layout: Layout, home: Path, suffix: str) -> tuple[str, ...]:
     file = home / (layout.binary_names if suffix else layout.python_names)
     if not file.is_file():
         return tuple(str(k) for k in range(layout.classes))
-    names = file.read_text(errors="replace").split() if suffix else _unpickle(file).get(layout.names_key)
-    if not isinstance(names, list) or not len(names) == len({str(name) for name in names}) == layout.classes:
+    names: Any = file.read_text(errors="replace").split() if suffix else _unpickle(file).get(layout.names_key)
+    is_list = isinstance(names, list) and all(isinstance(name, str) for name in names)
+    if not is_list or not len(names) == len(set(names)) == layout.classes:
         raise UserError(f"{short(file)} does not name {layout.classes} classes: {FETCH_AGAIN}")
-    return tuple(str(name) for name in names)
+    return tuple(names)
 
 
-class _ArraysOnly(pickle.Unpickler):
-    """Makes numpy arrays and plain values and calls nothing else, because a pickle can be a program."""
+class _Described:
+    """What a pickle says of an array, its type or bytes; from a wrong type numpy would make an array that crashes."""
+
+    made_of: tuple[Any, ...] = ()
+    state: Any = None
+
+    def __init__(self, *made_of: Any) -> None:
+        self.made_of = made_of
+
+    def __setstate__(self, state: Any) -> None:
+        self.state = state
+
+
+class _Descriptions(pickle._Unpickler):
+    """Makes text, bytes, numbers, lists and dictionaries, and calls nothing else: a pickle can be a program.
+
+    It is the reader that is written in Python, because the fast one reserves memory for any place that a file names.
+    """
 
     makers: dict[tuple[str, str], Any] = {
-        ("numpy", "ndarray"): np.ndarray,
-        ("numpy", "dtype"): np.dtype,
-        # The official files are older than numpy 2, which moved this function.
-        ("numpy.core.multiarray", "_reconstruct"): np.empty(0).__reduce__()[0],
-        ("numpy._core.multiarray", "_reconstruct"): np.empty(0).__reduce__()[0],
+        ("numpy", "ndarray"): _Described,
+        ("numpy", "dtype"): _Described,
+        ("numpy.core.multiarray", "_reconstruct"): _Described,
+        ("numpy._core.multiarray", "_reconstruct"): _Described,  # its name since numpy 2
+        ("_codecs", "encode"): _Described,  # bytes, as Python 3 writes them into the pickles of Python 2
     }
 
     def find_class(self, module: str, name: str) -> Any:
@@ -163,10 +180,30 @@ class _ArraysOnly(pickle.Unpickler):
         return self.makers[module, name]
 
 
+def _pixels(found: Any) -> np.ndarray | None:
+    """The images that are described, None where that is not so many bytes an image."""
+    match found:
+        case _Described(state=(_, (int(count), int(size)), _Described(made_of=("u1", *_)), by_column, raw)):
+            pixels = _bytes(raw)
+            if size == PIXELS and count and len(pixels) == count * size:
+                return np.frombuffer(pixels, np.uint8).reshape(count, size, order="F" if by_column else "C").copy()
+    return None
+
+
+def _bytes(raw: Any) -> bytes:
+    """Python 2 had one kind of string for text and bytes."""
+    match raw:
+        case _Described(made_of=(str(text), "latin1")) | str(text):
+            return text.encode("latin1", "replace")
+        case bytes():
+            return raw
+    return b""
+
+
 def _unpickle(file: Path) -> dict[str, Any]:
     try:
         with file.open("rb") as stream:
-            entry = _ArraysOnly(stream, encoding="latin1").load()
+            entry = _Descriptions(stream, encoding="latin1").load()
     except Exception as error:  # a broken pickle can raise nearly anything
         reason = str(error).partition("\n")[0] or type(error).__name__
         raise UserError(f"{short(file)} cannot be read ({reason}): {FETCH_AGAIN}") from error
