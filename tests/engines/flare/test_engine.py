@@ -5,11 +5,14 @@ import time
 from dataclasses import replace
 
 import pytest
+from nvflare.apis.fl_context import FLContext
+from nvflare.apis.shareable import make_reply
 
 from fedpdc_med.algorithms import make_method
 from fedpdc_med.engines.flare.coordination import federation_of, plan_of, start_run
 from fedpdc_med.engines.flare.engine import FlareEngine, Letter
 from fedpdc_med.engines.flare.messages import packed, unpacked
+from fedpdc_med.engines.flare.policy import SPENT, OnlyModelAndNumbers
 from fedpdc_med.engines.flare.site import Hospital
 from fedpdc_med.errors import UserError
 from fedpdc_med.federation.coordinator import Coordinator
@@ -158,6 +161,15 @@ def test_a_coordinator_that_calls_every_round_the_first_does_not_hide_what_leave
     assert epsilons == [free.epsilon(1), free.epsilon(2), free.epsilon(3)]
     with pytest.raises(PrivacySpent, match="limit"):
         hospital.train({**message, "round": 1})
+
+
+@pytest.mark.parametrize(("code", "passed"), [(SPENT, SPENT), ("at /data/films", "EXECUTION_EXCEPTION")])
+def test_of_an_empty_answer_only_a_known_code_leaves(code, passed):
+    reply = make_reply(code)
+    reply.set_header("film", "patient-17")
+    left = OnlyModelAndNumbers(["normal"]).process(reply, FLContext())
+    assert left.get_return_code() == passed
+    assert "patient-17" not in str(left)
 
 
 def test_a_hospital_whose_films_were_brought_to_size_otherwise_does_not_train(started):
