@@ -38,7 +38,7 @@ lint: install-dev
 # What pip would install for constraints.txt here; it names the hash of every file, and nothing is installed.
 lock: $(BIN)/python
 	$(BIN)/pip install --quiet --dry-run --ignore-installed --no-deps --report $(VENV)/lock.json --requirement constraints.txt
-	$(BIN)/python tools/lock.py < $(VENV)/lock.json > requirements.lock
+	$(BIN)/python .ci/lock.py < $(VENV)/lock.json > requirements.lock
 
 # The tests of the app drive a real browser. Debian and Ubuntu have one; elsewhere install Chromium by hand.
 browser:

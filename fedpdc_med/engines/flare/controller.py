@@ -20,7 +20,6 @@ from nvflare.apis.signal import Signal
 from fedpdc_med.engines.flare.coordination import (
     check_own,
     coordinator_federation,
-    only_writer,
     record_counts,
     record_time,
     say_stopped,
@@ -31,6 +30,7 @@ from fedpdc_med.engines.flare.plan import Plan
 from fedpdc_med.engines.flare.policy import SPENT
 from fedpdc_med.errors import UserError, WorkFailed
 from fedpdc_med.federation.coordinator import Coordinator
+from fedpdc_med.files import only_writer
 from fedpdc_med.home import checked_name, home
 from fedpdc_med.runs import Run
 

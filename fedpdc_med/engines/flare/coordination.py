@@ -1,10 +1,8 @@
 """The coordinator's end of a federation: its reference set, its run directory, no film of any site."""
 
 import contextlib
-import fcntl
 import json
 import secrets
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ from fedpdc_med.algorithms import Method
 from fedpdc_med.engines.flare.plan import Plan, checked
 from fedpdc_med.errors import UserError
 from fedpdc_med.federation.setup import Federation, SiteFilms
+from fedpdc_med.files import only_writer
 from fedpdc_med.home import home
 from fedpdc_med.imaging.hospital import HospitalSite
 from fedpdc_med.imaging.reference import Reference, read_reference
@@ -21,7 +20,6 @@ from fedpdc_med.runs import Run, git_commit, replace_text, versions, without_non
 from fedpdc_med.simulation.build import PREPARATION, evaluation_set, films_of, prepared
 from fedpdc_med.simulation.simulate import Settings
 
-LOCK = "job.lock"  # held by whoever writes the run
 USUAL = HospitalSite.model_fields["settings"].default  # how the coordinator trains, if its method does
 
 
@@ -50,20 +48,6 @@ def start_run(
     with only_writer(folder):
         (folder / "timing.jsonl").unlink(missing_ok=True)
         return Run.create(folder, config, overwrite)
-
-
-@contextlib.contextmanager
-def only_writer(folder: Path) -> Iterator[None]:
-    """Hold a run's folder: two jobs that write one run would spoil it. A process that dies lets go."""
-    with (folder / LOCK).open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UserError(
-                f"another job is writing the run {folder.name!r}; wait until it has ended, or stop it with Ctrl-C in "
-                "the `federation run` that started it, then give this command again"
-            ) from None
-        yield
 
 
 def check_own(config: dict[str, Any], plan: Plan) -> None:

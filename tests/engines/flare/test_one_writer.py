@@ -14,7 +14,7 @@ from fedpdc_med.simulation.simulate import Settings
 
 HOLD = """import sys, time
 from pathlib import Path
-from fedpdc_med.engines.flare.coordination import only_writer
+from fedpdc_med.files import only_writer
 with only_writer(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(600)
@@ -37,9 +37,9 @@ def test_a_second_job_of_a_run_is_refused_until_the_first_is_gone(begin, collect
     command = [sys.executable, "-c", HOLD, str(run.folder)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as first:
         assert first.stdout.readline() == "held\n"
-        with pytest.raises(UserError, match="another job is writing the run 'run'"), run_of(run.folder, plan):
+        with pytest.raises(UserError, match="another command is writing the run 'run'"), run_of(run.folder, plan):
             pass
-        with pytest.raises(UserError, match="another job"):
+        with pytest.raises(UserError, match="another command"):
             begin(overwrite=True)
         first.kill()
     with run_of(run.folder, plan):
