@@ -2,4 +2,5 @@
 
 from fedpdc_med.review.shell import main
 
-main()
+if __name__ == "__main__":  # a worker process that starts while the app runs reads this file too
+    main()
