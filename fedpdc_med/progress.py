@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Protocol, TypeVar
 
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from fedpdc_med import terminal
+
 T = TypeVar("T")
-console = Console(stderr=True)
+console = terminal.console(stderr=True)
 
 
 class Step(Protocol):

@@ -8,9 +8,10 @@ from statistics import median
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
+from fedpdc_med import terminal
 from fedpdc_med.errors import UserError
 from fedpdc_med.imaging.classes import CLASSES
 from fedpdc_med.imaging.collections import COLLECTIONS
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from fedpdc_med.imaging.ingest import IngestResult
 
-console = Console()
+console = terminal.console()
 SPEED_FILMS, SPEED_SIDE = 500, 512
 Processes = Annotated[int | None, typer.Option(min=1, help="Worker processes. Default: one a core.")]
 
@@ -108,10 +109,10 @@ def ingest(
         _print_collection(Counter((record.source, record.published) for record in records.values()))
     if known and (unused := known.unused(names.values())):
         rows = f"{len(unused)} of {len(known.rows)} rows"
-        console.print(f"[yellow]{rows} of the label table name no file below SOURCE[/]")
+        console.print(f"{rows} of the label table name no file below SOURCE", style="yellow")
         if unnamed := next((name for name in names.values() if not known.names(name)), ""):
             example = f"A row says {unused[0]!r}, a file without a row is {unnamed!r}"
-            console.print(example, markup=False, highlight=False)
+            console.print(example, highlight=False)
     if list_refused:
         _print_refused(result, names)
     elif result.films < len(result.report):
@@ -193,7 +194,7 @@ def _print_summary(result: "IngestResult", site: str, told_patients: bool) -> No
         table.add_column(name, justify="right" if name == "files" else "left")
     colours = {Verdict.ACCEPTED: "green", Verdict.REJECTED: "yellow", Verdict.QUARANTINED: "red"}
     for (verdict, reason), count in sorted(result.verdicts.items(), key=lambda item: (item[0][0], -item[1])):
-        table.add_row(f"[{colours[Verdict(verdict)]}]{verdict}[/]", reason, str(count))
+        table.add_row(Text(verdict, colours[Verdict(verdict)]), reason, str(count))
     console.print(table)
     if result.films:
         counts: dict[str, Any] = read_store(result.store).info["counts"]
@@ -201,7 +202,7 @@ def _print_summary(result: "IngestResult", site: str, told_patients: bool) -> No
         splits = ", ".join(f"{count} {split}" for split, count in counts["splits"].items())
         console.print(f"{counts['films']} films of {counts['patients']} patients: {classes}; {splits}")
         for warning in _warnings(read_store(result.store).manifest, told_patients):
-            console.print(f"[yellow]{warning}[/]")
+            console.print(warning, style="yellow")
         console.print(f"Film store, with ingest_report.csv: {result.store}", highlight=False, soft_wrap=True)
     if silent := sum(v == Verdict.ACCEPTED and detail == MAY_HOLD_TEXT for _, v, _, detail in result.report):
         console.print(f"{silent} accepted films do not say whether text is burned in: look at some of them")
@@ -213,8 +214,9 @@ def _print_summary(result: "IngestResult", site: str, told_patients: bool) -> No
         console.print(f"Nothing was read again, this is the report of the finished ingest{mended}", highlight=False)
     if result.replaced:
         console.print(
-            f"[yellow]{result.replaced} worker processes died or took longer than --seconds and were replaced[/]; "
-            "films that failed twice are in the table above"
+            f"{result.replaced} worker processes died or took longer than --seconds and were replaced; "
+            "films that failed twice are in the table above",
+            style="yellow",
         )
 
 
@@ -232,4 +234,4 @@ def _print_refused(result: "IngestResult", names: dict[int, str]) -> None:
             about = f"{reason}, {detail}" if detail else reason
             # A name that is not UTF-8 cannot be printed as it is.
             name = names.get(place, "?").encode("utf-8", "backslashreplace").decode()
-            console.print(f"{place}  {name}  {about}", markup=False, highlight=False, soft_wrap=True)
+            console.print(f"{place}  {name}  {about}", highlight=False, soft_wrap=True)

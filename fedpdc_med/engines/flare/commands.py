@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
+from rich.text import Text
 
+from fedpdc_med import terminal
 from fedpdc_med.errors import UserError, WorkFailed
 from fedpdc_med.experiments.commands import METHOD_HELP, RECOMMENDED, Workers, cores
 from fedpdc_med.simulation.commands import checked_norm, checked_privacy, checked_share, parse
@@ -19,7 +19,7 @@ from fedpdc_med.simulation.show import print_result, table
 if TYPE_CHECKING:
     from fedpdc_med.runs import Run
 
-console = Console()
+console = terminal.console()
 app = typer.Typer(no_args_is_help=True, help="The same triage across hospitals, on NVIDIA FLARE.")
 
 MethodSettings = Annotated[
@@ -180,8 +180,7 @@ def check(kit: Annotated[Path, typer.Argument(help="A start-up kit.")]) -> None:
 
     found = check_kit(kit)
     for one in found:
-        verdict = "[green]ok[/]" if one.holds else "[bold red]NOT OK[/]"
-        console.print(f"{verdict}  {one.what}: {escape(one.found)}")
+        console.print(Text("ok", "green") if one.holds else Text("NOT OK", "bold red"), f" {one.what}: {one.found}")
     if not all(one.holds for one in found):
         raise WorkFailed("the kit is not ready to start")
 
@@ -271,7 +270,7 @@ def status(
         shown.add_column(column, justify="right" if column in ("score", "weight") else "left")
     for site in now.sites:
         numbers = ["" if value is None else f"{value:.2f}" for value in (site.score, site.weight)]
-        shown.add_row(site.site, "yes" if site.connected else "no", site.status, *numbers, escape(site.reason))
+        shown.add_row(site.site, "yes" if site.connected else "no", site.status, *numbers, site.reason)
     console.print(shown)
     if found is None:
         console.print(

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedpdc_med.engines.flare.job import connected, session
+from fedpdc_med.errors import UserError
 from fedpdc_med.runs import Run
 
 
@@ -56,8 +57,15 @@ def status_of(run: Run | None, there: list[str]) -> Status:
 def latest_run(runs: Path) -> Run | None:
     """The federation's run that was written to last."""
     found = [Run(file.parent) for file in runs.glob("*/config.toml")]
-    ours = [run for run in found if "federation" in run.config]
+    ours = [run for run in found if is_federations(run)]
     return max(ours, key=last_moved, default=None)
+
+
+def is_federations(run: Run) -> bool:
+    try:
+        return "federation" in run.config
+    except UserError:  # somebody else's run, or a damaged one, beside it
+        return False
 
 
 def last_moved(run: Run) -> float:
