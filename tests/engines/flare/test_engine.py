@@ -11,7 +11,7 @@ from nvflare.apis.shareable import make_reply
 from fedpdc_med.algorithms import make_method
 from fedpdc_med.engines.flare.coordination import federation_of, plan_of, start_run
 from fedpdc_med.engines.flare.engine import FlareEngine, Letter
-from fedpdc_med.engines.flare.messages import packed, unpacked
+from fedpdc_med.engines.flare.messages import BadMessage, packed, read_answer, unpacked
 from fedpdc_med.engines.flare.policy import SPENT, OnlyModelAndNumbers
 from fedpdc_med.engines.flare.site import Hospital
 from fedpdc_med.errors import UserError
@@ -178,3 +178,9 @@ def test_a_hospital_whose_films_were_brought_to_size_otherwise_does_not_train(st
     cropped = replace(north.store, info={**north.store.info, "processing": {"fit": "crop"}})
     with pytest.raises(UserError, match="site 'north' were brought to size with --size 48 --fit crop"):
         Hospital(north.plan, north.site, cropped)
+
+
+def test_names_that_a_hospital_makes_up_reach_nobody_as_commands_to_a_terminal():
+    with pytest.raises(BadMessage) as refused:
+        read_answer({"\x1b[2J\x1b]0;owned\x07": 1, "site": "north"}, ("normal",), 10)
+    assert "\\x1b[2J" in str(refused.value) and "\x1b" not in str(refused.value)
