@@ -1,6 +1,7 @@
 """Fixtures that several rooms share."""
 
 import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -8,12 +9,14 @@ import pandas as pd
 import pytest
 import tomli_w
 import torch
+from pydicom.dataset import Dataset, FileMetaDataset
+from pydicom.uid import ComputedRadiographyImageStorage, ExplicitVRLittleEndian, generate_uid
 from safetensors.numpy import save_file
 
-from fedpdc_med.algorithms import make_method
-from fedpdc_med.federation.films import Films, Preparation
-from fedpdc_med.federation.messages import LocalSettings
-from fedpdc_med.federation.setup import EvaluationSet, Federation, ModelSpec, SiteFilms
+from fedpdc_med.federation.data import EvaluationSet, Federation, ModelSpec, SiteFilms
+from fedpdc_med.federation.images import Films, Preparation
+from fedpdc_med.federation.protocol import LocalSettings
+from fedpdc_med.methods import make_method
 
 torch.set_num_threads(1)
 
@@ -213,12 +216,12 @@ def simulated(tmp_path_factory):
 
 
 def made_simulation(place):
-    from fedpdc_med.imaging.hospital import HospitalSite, Phantoms
-    from fedpdc_med.imaging.labels import read_labels
-    from fedpdc_med.imaging.phantom import write_films
+    from fedpdc_med.hospitals.site import HospitalSite, Phantoms
+    from fedpdc_med.imaging.ingest.labels import read_labels
+    from fedpdc_med.imaging.phantoms.films import write_films
+    from fedpdc_med.imaging.phantoms.scanners import Scanner
     from fedpdc_med.imaging.reference import build_reference
-    from fedpdc_med.imaging.scanners import Scanner
-    from fedpdc_med.simulation.films import Collected, store_of
+    from fedpdc_med.simulation.phantoms import Collected, store_of
     from fedpdc_med.simulation.simulate import Settings, start
 
     mix = {"normal": 12, "pneumonia": 12, "covid-19": 12}
@@ -229,9 +232,126 @@ def made_simulation(place):
     about = {"provenance": "phantom", "licence": "none", "version": "1", "per_class": None}
     reference = build_reference(place / "dicom", place / "reference", **about, **how)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fedpdc_med.simulation.films.PHANTOM_SIZE", 48)
+        patch.setattr("fedpdc_med.simulation.phantoms.PHANTOM_SIZE", 48)
         collected = Collected({"north": store_of(north, 0, 1)}, reference)
     (place / "runs").mkdir()
     settings = Settings(rounds=1)
     start(settings, make_method("fedavg"), None, [north], collected, None, place / "runs" / "tiny", False, 1)
     return place
+
+
+FILMS = ("normal", "pneumonia", "covid-19")
+
+
+@pytest.fixture
+def frame_of() -> Callable[..., pd.DataFrame]:
+    """frame_of(labels, called, ...): films called with probability 0.8 (or `confidence`), the rest shared equally."""
+
+    def build(
+        labels: Sequence[str],
+        called: Sequence[str],
+        *,
+        classes: Sequence[str] = FILMS,
+        confidence: object = 0.8,
+        **columns: object,
+    ) -> pd.DataFrame:
+        count = len(labels)
+        text = {
+            "model": "global",
+            "split": "holdout",
+            "site": "reference",
+            "film": [f"film-{i:05d}" for i in range(count)],
+            "patient": "",
+            "label": list(labels),
+            "sex": "",
+            "age_band": "",
+            "view": "",
+            "source": "",
+            **columns,
+        }
+        frame = pd.DataFrame(text, index=range(count)).astype(str)
+        top = np.broadcast_to(np.asarray(confidence, dtype=float), count)
+        for name in classes:
+            hit = np.array([c == name for c in called], dtype=bool)
+            frame[f"p:{name}"] = np.where(hit, top, (1 - top) / (len(classes) - 1)).astype(np.float32)
+        return frame
+
+    return build
+
+
+@pytest.fixture
+def random_frame() -> Callable[..., pd.DataFrame]:
+    """random_frame(films, films_of_a_patient, seed): three classes that a model tells apart somewhat."""
+
+    def build(
+        films: int, films_of_a_patient: int = 1, seed: int = 0, classes: Sequence[str] = FILMS, sites: int = 1
+    ) -> pd.DataFrame:
+        generator = np.random.default_rng(seed)
+        patient = np.arange(films) // films_of_a_patient
+        truth = generator.integers(len(classes), size=patient.max() + 1)[patient]
+        scores = generator.normal(size=(patient.max() + 1, len(classes)))[patient] + generator.normal(
+            size=(films, len(classes))
+        )
+        scores[np.arange(films), truth] += 1.5
+        chance = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+        frame = pd.DataFrame(
+            {
+                "model": "global",
+                "split": "holdout",
+                "site": [f"site-{i % sites:02d}" for i in patient],
+                "film": [f"film-{i:06d}" for i in range(films)],
+                "patient": [f"patient-{i:06d}" for i in patient],
+                "label": np.asarray(classes)[truth],
+                "sex": generator.choice(["F", "M"], films),
+                "age_band": generator.choice(["20-39", "40-59", "60-79"], films),
+                "view": generator.choice(["PA", "AP"], films),
+                "source": "phantom",
+            }
+        )
+        for column, name in enumerate(classes):
+            frame[f"p:{name}"] = chance[:, column].astype(np.float32)
+        return frame
+
+    return build
+
+
+def _film(pixels=None, path: Path | None = None, **elements) -> Dataset:
+    """A CR film of a chest, PA, MONOCHROME2; `elements` replace any of its elements, None takes one away."""
+    if pixels is None:
+        seed = sum(map(ord, str(elements.get("SOPInstanceUID", path))))
+        pixels = np.random.default_rng(seed).integers(0, 4096, (64, 64)).astype(np.uint16)
+    pixels = np.asarray(pixels)
+    bits = pixels.dtype.itemsize * 8
+    ds = Dataset()
+    ds.SOPClassUID = ComputedRadiographyImageStorage
+    ds.SOPInstanceUID = generate_uid(entropy_srcs=["film", str(path)])
+    ds.StudyInstanceUID, ds.SeriesInstanceUID = generate_uid(), generate_uid()
+    ds.Modality, ds.BodyPartExamined, ds.ViewPosition = "CR", "CHEST", "PA"
+    ds.PatientID, ds.PatientName, ds.PatientSex, ds.PatientAge = "4711", "Doe^Jane", "F", "054Y"
+    ds.SamplesPerPixel, ds.PhotometricInterpretation = 1, "MONOCHROME2"
+    ds.Rows, ds.Columns = pixels.shape
+    ds.BitsAllocated, ds.BitsStored, ds.HighBit = bits, bits, bits - 1
+    ds.PixelRepresentation = int(pixels.dtype.kind == "i")
+    ds.PixelData = pixels.tobytes()
+    ds["PixelData"].VR = "OB" if bits == 8 else "OW"
+    ds.file_meta = FileMetaDataset()
+    ds.file_meta.TransferSyntaxUID = ExplicitVRLittleEndian
+    for keyword, value in elements.items():
+        if value is None:
+            delattr(ds, keyword)
+        else:
+            setattr(ds, keyword, value)
+    if path is not None:
+        ds.save_as(path, enforce_file_format=True)
+    return ds
+
+
+@pytest.fixture
+def film():
+    return _film
+
+
+@pytest.fixture
+def fedpdc_home(tmp_path, monkeypatch) -> Path:
+    monkeypatch.setenv("FEDPDC_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"

@@ -19,7 +19,7 @@ def test_a_wheel_carries_hospitals_reference_recipe_and_experiments(tmp_path):
     shared = {name.split("/share/fedpdc_med/")[1] for name in inside if "/share/fedpdc_med/" in name}
     assert {f"sites/{file.name}" for file in (ROOT / "sites").glob("*.py")} <= shared
     assert {"public_reference/reference.toml", "app.py"} <= shared
-    assert {"fedpdc_med/experiments/catalogue/digits.toml", "fedpdc_med/review/report.html.j2"} <= set(inside)
+    assert {"fedpdc_med/benchmarks/catalogue/digits.toml", "fedpdc_med/review/report.html.j2"} <= set(inside)
     assert not [name for name in inside if name.startswith("tests")]
 
 

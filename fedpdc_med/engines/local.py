@@ -14,12 +14,12 @@ import numpy as np
 import torch
 import torch.multiprocessing  # teaches multiprocessing to pass shared tensors without a copy
 
-from fedpdc_med.engines.workbench import Workbench
-from fedpdc_med.errors import WorkFailed
+from fedpdc_med.common.errors import WorkFailed
+from fedpdc_med.common.interrupts import interrupts_blocked
+from fedpdc_med.engines.worker import Workbench
+from fedpdc_med.federation.data import Federation
 from fedpdc_med.federation.engine import Engine, answer_file
-from fedpdc_med.federation.messages import Assignment, Failure, Update
-from fedpdc_med.federation.setup import Federation
-from fedpdc_med.interrupt import interrupts_blocked
+from fedpdc_med.federation.protocol import Assignment, Failure, Update
 
 CHUNK = 2500  # films a prediction task takes; fixed, so that the number of workers cannot change a bit
 _bench: Workbench | None = None

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from fedpdc_med.evaluation.intervals import share_interval
-from fedpdc_med.evaluation.predictions import (
+from fedpdc_med.runs.predictions import (
     PREFIX,
     called_class,
     classes_of,

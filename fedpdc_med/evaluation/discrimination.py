@@ -10,8 +10,8 @@ from scipy.optimize import brentq
 from sklearn.metrics import precision_recall_curve, roc_curve
 
 from fedpdc_med.evaluation.intervals import Z, logit_interval, wilson
-from fedpdc_med.evaluation.predictions import PREFIX, classes_of, one_model, patients_of
 from fedpdc_med.evaluation.recall import SMALL
+from fedpdc_med.runs.predictions import PREFIX, classes_of, one_model, patients_of
 
 POINTS = 500
 FEW = 5  # below so many patients a spread estimated from them is worth nothing

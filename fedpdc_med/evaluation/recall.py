@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from fedpdc_med.evaluation.intervals import clopper_pearson, mover, share_interval
-from fedpdc_med.evaluation.predictions import called_class, classes_of, one_model, patients_of, spoken, true_class
+from fedpdc_med.runs.predictions import called_class, classes_of, one_model, patients_of, spoken, true_class
 
 Method = Literal["auto", "exact"]
 # Below 30 patients one mistake moves recall by more than 3 points; an interval wider than 0.2 cannot tell 0.9 from 0.7.

@@ -8,7 +8,7 @@ import torch
 from monai.visualize import GradCAM
 from torch import nn
 
-from fedpdc_med.errors import UserError
+from fedpdc_med.common.errors import UserError
 
 
 class _LogitsOnly(nn.Module):

@@ -17,9 +17,9 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
+from fedpdc_med.evaluation.confounding import Finding, Verdict, source_by_label
 from fedpdc_med.evaluation.discrimination import auc_interval
-from fedpdc_med.evaluation.predictions import patient_codes, spoken
-from fedpdc_med.evaluation.sources import Finding, Verdict, source_by_label
+from fedpdc_med.runs.predictions import patient_codes, spoken
 
 # Four of five pairs ranked right without the lung could carry a model; three of five are next to nothing.
 ALARM_AUC, WATCH_AUC = 0.8, 0.6

@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 
 from fedpdc_med.evaluation.intervals import mover
-from fedpdc_med.evaluation.predictions import (
+from fedpdc_med.evaluation.recall import Estimate, Method, macro_recall, per_class_recall, recall_table, worst_class
+from fedpdc_med.runs.predictions import (
     GLOBAL,
     called_class,
     classes_of,
@@ -18,7 +19,6 @@ from fedpdc_med.evaluation.predictions import (
     spoken,
     true_class,
 )
-from fedpdc_med.evaluation.recall import Estimate, Method, macro_recall, per_class_recall, recall_table, worst_class
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 from scipy.linalg import null_space
 
-from fedpdc_med.evaluation.predictions import called_class, classes_of, one_model, patients_of, true_class
 from fedpdc_med.evaluation.recall import Method, recall_table
+from fedpdc_med.runs.predictions import called_class, classes_of, one_model, patients_of, true_class
 
 ATTRIBUTES = ("sex", "age_band", "view")
 FEWEST = 10

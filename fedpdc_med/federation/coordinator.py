@@ -12,15 +12,15 @@ import pandas as pd
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
-from fedpdc_med.algorithms import Scored
-from fedpdc_med.algorithms.weighting import by_films
-from fedpdc_med.errors import WorkFailed
-from fedpdc_med.federation.aggregation import largest_number, problem_with, weighted_average
+from fedpdc_med.common.errors import WorkFailed
+from fedpdc_med.federation.data import Federation
 from fedpdc_med.federation.engine import Engine
-from fedpdc_med.federation.messages import Assignment, Failure, State, Update, seed_for
+from fedpdc_med.federation.protocol import Assignment, Failure, State, Update, seed_for
 from fedpdc_med.federation.scoring import Score, score
-from fedpdc_med.federation.setup import Federation
-from fedpdc_med.runs import Progress, Run
+from fedpdc_med.methods import Scored
+from fedpdc_med.methods.aggregation import largest_number, problem_with, weighted_average
+from fedpdc_med.methods.weighting import by_films
+from fedpdc_med.runs.directory import Progress, Run
 
 SPOILS = "with its model, whose numbers are the largest, the average gives answers that are not finite"
 

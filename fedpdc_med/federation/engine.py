@@ -6,7 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
-from fedpdc_med.federation.messages import Assignment, Failure, Update
+from fedpdc_med.federation.protocol import Assignment, Failure, Update
 
 
 class Engine(Protocol):

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from pydantic import BaseModel, ConfigDict, Field
 
-from fedpdc_med.errors import UserError, WorkFailed
-from fedpdc_med.federation.messages import State
+from fedpdc_med.common.errors import UserError, WorkFailed
+from fedpdc_med.federation.protocol import State
 
 
 class PrivacySpent(WorkFailed):

@@ -1,10 +1,10 @@
 """From a federation and a run directory to a finished run."""
 
-from fedpdc_med.federation.arrangement import arranged
+from fedpdc_med.common.progress import progress
 from fedpdc_med.federation.coordinator import Coordinator
-from fedpdc_med.federation.setup import Federation
-from fedpdc_med.progress import progress
-from fedpdc_med.runs import Run
+from fedpdc_med.federation.data import Federation
+from fedpdc_med.federation.pooled import arranged
+from fedpdc_med.runs.directory import Run
 
 
 def run_rounds(federation: Federation, run: Run, workers: int, label: str) -> None:

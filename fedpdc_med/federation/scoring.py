@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from fedpdc_med.federation.films import Films, Preparation
+from fedpdc_med.federation.images import Films, Preparation
 
 
 @dataclass(frozen=True)

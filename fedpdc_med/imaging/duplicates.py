@@ -20,7 +20,7 @@ from scipy.fft import dct
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from fedpdc_med.errors import UserError
+from fedpdc_med.common.errors import UserError
 
 HASH_SIDE = 24
 NEAR = 60

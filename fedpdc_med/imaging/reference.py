@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fedpdc_med.errors import UserError, WorkFailed
+from fedpdc_med.common.errors import UserError, WorkFailed
+from fedpdc_med.common.paths import owner_only
 from fedpdc_med.evaluation.intervals import wilson
-from fedpdc_med.home import owner_only
 from fedpdc_med.imaging.classes import CLASSES as CLASS_ORDER
 from fedpdc_med.imaging.duplicates import groups, near_pairs, overlap
-from fedpdc_med.imaging.ingest import ingest
+from fedpdc_med.imaging.ingest.pipeline import ingest
 from fedpdc_med.imaging.splits import REFERENCE, split_by_group
 from fedpdc_med.imaging.store import FilmStore, pixel_hash, read_json, read_store, write_atomically, write_store
 

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedpdc_med.errors import UserError
+from fedpdc_med.common.errors import UserError
 from fedpdc_med.imaging.classes import CLASSES
 
 FORMAT = 1

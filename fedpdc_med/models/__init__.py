@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from fedpdc_med.errors import UserError
+from fedpdc_med.common.errors import UserError
 from fedpdc_med.models.cnn import PaperCNN
 from fedpdc_med.models.densenet import densenet, densenet_small
 from fedpdc_med.models.head import WithHead

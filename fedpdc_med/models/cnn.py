@@ -3,7 +3,7 @@
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fedpdc_med.errors import UserError
+from fedpdc_med.common.errors import UserError
 
 
 class PaperCNN(nn.Module):

@@ -5,16 +5,16 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from fedpdc_med.errors import UserError
-from fedpdc_med.experiments.partition import partition
-from fedpdc_med.home import checked_name, owner_only, site_store
+from fedpdc_med.common.errors import UserError
+from fedpdc_med.common.paths import checked_name, owner_only, site_store
+from fedpdc_med.federation.partition import partition
 from fedpdc_med.imaging.duplicates import groups
 from fedpdc_med.imaging.splits import TRAIN_TEST, split_by_group
 from fedpdc_med.imaging.store import FilmStore, read_store, write_store
 
 MODULE = '''"""{films} films dealt from {origin} (rule {rule}, seed {seed})."""
 
-from fedpdc_med.imaging.hospital import HospitalSite, LocalSettings
+from fedpdc_med.hospitals.site import HospitalSite, LocalSettings
 
 SITE = HospitalSite(
     name="{name}",

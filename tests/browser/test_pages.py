@@ -6,12 +6,12 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from fedpdc_med.evaluation.compare import compare
-from fedpdc_med.evaluation.predictions import select
+from fedpdc_med.evaluation.paired import compare
 from fedpdc_med.evaluation.recall import per_class_recall, worst_class
 from fedpdc_med.evaluation.sites import headline
-from fedpdc_med.review.library import open_run
-from fedpdc_med.review.shell import PAGES
+from fedpdc_med.review.app.shell import PAGES
+from fedpdc_med.runs.listing import open_run
+from fedpdc_med.runs.predictions import select
 
 BETTER = {"normal": (19, 20), "pneumonia": (17, 20), "covid-19": (18, 20), "tuberculosis": (15, 20)}
 OUTSIDE = {"normal": (10, 20), "pneumonia": (8, 20), "covid-19": (9, 20), "tuberculosis": (2, 20)}

@@ -6,12 +6,12 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from fedpdc_med.evaluation.errors import confusion, films_of_cell
-from fedpdc_med.evaluation.operating import threshold_table
-from fedpdc_med.evaluation.predictions import select
+from fedpdc_med.evaluation.confusion import confusion, films_of_cell
+from fedpdc_med.evaluation.operating_points import threshold_table
 from fedpdc_med.evaluation.recall import per_class_recall
-from fedpdc_med.review.decisions import model_hash
-from fedpdc_med.review.library import open_run
+from fedpdc_med.review.signoff import model_hash
+from fedpdc_med.runs.listing import open_run
+from fedpdc_med.runs.predictions import select
 
 
 @pytest.fixture(scope="module")

@@ -7,10 +7,10 @@ import time
 
 import pytest
 
+from fedpdc_med.common.errors import WorkFailed
 from fedpdc_med.engines.local import DeviceEngine, ProcessEngine, _train, chunks
-from fedpdc_med.errors import WorkFailed
 from fedpdc_med.federation.coordinator import Coordinator
-from fedpdc_med.runs import Run
+from fedpdc_med.runs.directory import Run
 
 
 def final_model(federation, engine, folder):

@@ -5,7 +5,7 @@ from sklearn.metrics import brier_score_loss
 
 from fedpdc_med.evaluation.calibration import calibration, expected_calibration_error, reliability
 from fedpdc_med.evaluation.intervals import wilson
-from fedpdc_med.evaluation.predictions import classes_of, probabilities
+from fedpdc_med.runs.predictions import classes_of, probabilities
 
 
 def test_brier_and_ece_on_paper(frame_of):

@@ -2,13 +2,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from fedpdc_med.evaluation.intervals import (
-    clopper_pearson,
-    effective_total,
-    logit_interval,
-    mover,
-    wilson,
-)
+from fedpdc_med.evaluation.intervals import clopper_pearson, effective_total, logit_interval, mover, wilson
 
 
 def test_18_of_20_gives_the_wilson_interval_of_the_textbook():

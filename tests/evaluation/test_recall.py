@@ -3,8 +3,8 @@ import pytest
 from sklearn.metrics import balanced_accuracy_score, recall_score
 
 from fedpdc_med.evaluation.intervals import wilson
-from fedpdc_med.evaluation.predictions import called_class, classes_of, true_class
 from fedpdc_med.evaluation.recall import macro_recall, per_class_recall, worst_class
+from fedpdc_med.runs.predictions import called_class, classes_of, true_class
 
 
 def test_18_of_20_is_shown_with_its_wilson_interval_and_flagged_as_few(frame_of):

@@ -5,7 +5,7 @@ from monai.networks.nets import DenseNet121
 from torch import nn
 from torchvision.models import resnet18
 
-from fedpdc_med.errors import UserError
+from fedpdc_med.common.errors import UserError
 from fedpdc_med.evaluation.saliency import grad_cam, target_layer
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from fedpdc_med.evaluation.confounding import Finding, source_by_label
 from fedpdc_med.evaluation.shortcuts import (
     border_features,
     class_from_border,
@@ -12,7 +13,6 @@ from fedpdc_med.evaluation.shortcuts import (
     source_from_image,
     thumbnails,
 )
-from fedpdc_med.evaluation.sources import Finding, source_by_label
 
 ORDER = ("alarm", "watch", "fine", "not estimable")
 DARKCOVIDNET = Path(__file__).resolve().parents[3] / "shared" / "data" / "darkcovidnet"

@@ -2,9 +2,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedpdc_med.evaluation.predictions import select
 from fedpdc_med.evaluation.recall import per_class_recall
 from fedpdc_med.evaluation.sites import before_and_after, headline, recall_drop, site_by_class, untaught_classes
+from fedpdc_med.runs.predictions import select
 
 
 def test_matrix_has_every_site_and_class_with_counts(frame_of):

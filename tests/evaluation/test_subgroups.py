@@ -4,9 +4,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from fedpdc_med.evaluation.predictions import classes_of
 from fedpdc_med.evaluation.recall import per_class_recall
 from fedpdc_med.evaluation.subgroups import subgroup_recall, suppress
+from fedpdc_med.runs.predictions import classes_of
 
 
 def test_large_cells_show_the_recall_of_their_films(random_frame):

@@ -8,16 +8,16 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from fedpdc_med.algorithms import make_method
+from fedpdc_med.common.errors import UserError, WorkFailed
 from fedpdc_med.engines.local import DeviceEngine
-from fedpdc_med.errors import UserError, WorkFailed
-from fedpdc_med.federation.aggregation import weighted_average
 from fedpdc_med.federation.coordinator import Coordinator, dissimilarity, sample_sites
-from fedpdc_med.federation.films import TrainingFilms
-from fedpdc_med.federation.local import train_locally
-from fedpdc_med.federation.messages import LocalSettings, Update, seed_for
+from fedpdc_med.federation.images import TrainingFilms
+from fedpdc_med.federation.local_training import train_locally
 from fedpdc_med.federation.privacy import Privacy
-from fedpdc_med.runs import Run
+from fedpdc_med.federation.protocol import LocalSettings, Update, seed_for
+from fedpdc_med.methods import make_method
+from fedpdc_med.methods.aggregation import weighted_average
+from fedpdc_med.runs.directory import Run
 
 
 class Recording(DeviceEngine):

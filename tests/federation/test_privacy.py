@@ -8,7 +8,7 @@ import torch
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from fedpdc_med.errors import WorkFailed
+from fedpdc_med.common.errors import WorkFailed
 from fedpdc_med.federation.privacy import Privacy, Releases, noise_of, private, release_of
 
 NO_NOISE = 1e-12

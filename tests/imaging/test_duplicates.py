@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from fedpdc_med.errors import UserError
+from fedpdc_med.common.errors import UserError
 from fedpdc_med.imaging.duplicates import NEAR, check_overlap, groups, near_pairs, overlap, perceptual_hash
-from fedpdc_med.imaging.working_size import picture, to_working_size
+from fedpdc_med.imaging.ingest.resize import picture, to_working_size
 
 
 def bits_apart(one: str, other: str) -> int:

@@ -6,12 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedpdc_med.errors import UserError
+from fedpdc_med.common.errors import UserError
 from fedpdc_med.imaging.duplicates import perceptual_hash
-from fedpdc_med.imaging.labels import read_labels
-from fedpdc_med.imaging.phantom import write_films
+from fedpdc_med.imaging.ingest.labels import read_labels
+from fedpdc_med.imaging.phantoms.films import write_films
+from fedpdc_med.imaging.phantoms.scanners import Scanner
 from fedpdc_med.imaging.reference import balanced_rows, build_reference, check_reference, read_reference, widths
-from fedpdc_med.imaging.scanners import Scanner
 from fedpdc_med.imaging.store import read_store
 
 
@@ -138,8 +138,8 @@ def test_a_folder_without_a_set_says_how_to_make_one(tmp_path, built):
 
 
 def test_a_stopped_build_is_continued(built, tmp_path, fedpdc_home):
-    from fedpdc_med.imaging.ingest import ingest
-    from fedpdc_med.imaging.journal import Journal
+    from fedpdc_med.imaging.ingest.journal import Journal
+    from fedpdc_med.imaging.ingest.pipeline import ingest
     from fedpdc_med.imaging.records import Outcome, Reason, Verdict
 
     source = built.store.folder.parent / "dicom"

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedpdc_med.errors import UserError
+from fedpdc_med.common.errors import UserError
 from fedpdc_med.imaging.store import COLUMNS, original_shapes, read_store, write_store
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from fedpdc_med.errors import UserError
+from fedpdc_med.common.errors import UserError
 from fedpdc_med.models import ENCODERS, build_model
 
 

@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from fedpdc_med.review.shell import PAGES
+from fedpdc_med.review.app.shell import PAGES
 
-SCRIPT = "from fedpdc_med.review.shell import PAGES, show\nshow(PAGES[{number}])\n"
+SCRIPT = "from fedpdc_med.review.app.shell import PAGES, show\nshow(PAGES[{number}])\n"
 
 
 class Drawn:

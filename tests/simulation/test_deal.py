@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedpdc_med.errors import UserError
-from fedpdc_med.home import site_store
+from fedpdc_med.common.errors import UserError
+from fedpdc_med.common.paths import site_store
+from fedpdc_med.hospitals.site import load_sites
 from fedpdc_med.imaging.duplicates import perceptual_hash
-from fedpdc_med.imaging.hospital import load_sites
 from fedpdc_med.imaging.store import COLUMNS, pixel_hash, read_store, write_store
 from fedpdc_med.simulation.deal import deal
 

@@ -17,7 +17,10 @@ from nvflare.apis.impl.controller import Controller
 from nvflare.apis.shareable import ReservedHeaderKey, Shareable
 from nvflare.apis.signal import Signal
 
-from fedpdc_med.engines.flare.coordination import (
+from fedpdc_med.common.errors import UserError, WorkFailed
+from fedpdc_med.common.files import only_writer
+from fedpdc_med.common.paths import checked_name, home
+from fedpdc_med.engines.flare.coordinator_run import (
     check_own,
     coordinator_federation,
     record_counts,
@@ -26,13 +29,10 @@ from fedpdc_med.engines.flare.coordination import (
 )
 from fedpdc_med.engines.flare.engine import FlareEngine, Letter
 from fedpdc_med.engines.flare.messages import TRAIN
-from fedpdc_med.engines.flare.plan import Plan
 from fedpdc_med.engines.flare.policy import SPENT
-from fedpdc_med.errors import UserError, WorkFailed
 from fedpdc_med.federation.coordinator import Coordinator
-from fedpdc_med.files import only_writer
-from fedpdc_med.home import checked_name, home
-from fedpdc_med.runs import Run
+from fedpdc_med.runs.directory import Run
+from fedpdc_med.runs.plan import Plan
 
 TROUBLE = {
     ReturnCode.TASK_RESULT_FILTER_ERROR: "its own policy let nothing leave; its log says why",

@@ -11,9 +11,9 @@ from safetensors.torch import load_file
 
 from fedpdc_med.engines.flare.messages import Answer, BadMessage, largest, packed, packed_films, read_answer
 from fedpdc_med.engines.local import DeviceEngine
+from fedpdc_med.federation.data import Federation
 from fedpdc_med.federation.engine import answer_file
-from fedpdc_med.federation.messages import Assignment, Failure, State, Update
-from fedpdc_med.federation.setup import Federation
+from fedpdc_med.federation.protocol import Assignment, Failure, State, Update
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import ReservedHeaderKey, Shareable, make_reply
 from nvflare.apis.signal import Signal
 
+from fedpdc_med.engines.flare.client import Hospital, load_hospital
 from fedpdc_med.engines.flare.messages import TRAIN
-from fedpdc_med.engines.flare.plan import Plan
 from fedpdc_med.engines.flare.policy import PLAN, SPENT
-from fedpdc_med.engines.flare.site import Hospital, load_hospital
 from fedpdc_med.federation.privacy import PrivacySpent
+from fedpdc_med.runs.plan import Plan
 
 
 class SiteTrainer(Executor):

@@ -11,10 +11,10 @@ from typing import Literal
 import tomli_w
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from fedpdc_med.common.errors import UserError
+from fedpdc_med.common.paths import home
 from fedpdc_med.engines.flare.project import Project
-from fedpdc_med.errors import UserError
-from fedpdc_med.home import home
-from fedpdc_med.runs import replace_text
+from fedpdc_med.runs.directory import replace_text
 
 Role = Literal["coordinator", "hospital", "administrator"]
 LAUNCH = "fedpdc_med.engines.flare.launch"  # named, not imported: FLARE takes a second

@@ -7,8 +7,8 @@ from typing import Any
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
-from fedpdc_med.federation.films import Films
-from fedpdc_med.federation.messages import State
+from fedpdc_med.federation.images import Films
+from fedpdc_med.federation.protocol import State
 
 TRAIN = "train"  # the one task of a job
 ASSIGNED = {"round", "score", "own_round", "model", "correction"}  # to a site

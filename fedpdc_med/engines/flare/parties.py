@@ -12,9 +12,9 @@ from typing import IO
 
 import psutil
 
+from fedpdc_med.common.errors import WorkFailed
+from fedpdc_med.common.paths import home
 from fedpdc_med.engines.flare.kits import read_kit, settle, start_command, start_environment
-from fedpdc_med.errors import WorkFailed
-from fedpdc_med.home import home
 
 MARK = "FEDPDC_PARTIES"  # in the environment of every process: FLARE gives its job processes sessions of their own
 

@@ -9,9 +9,9 @@ from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import ReservedHeaderKey, Shareable, make_reply
 
 from fedpdc_med.engines.flare.messages import BadMessage, largest, packed, read_answer, unpacked
-from fedpdc_med.engines.flare.plan import Plan
-from fedpdc_med.federation.aggregation import problem_with
-from fedpdc_med.federation.messages import State
+from fedpdc_med.federation.protocol import State
+from fedpdc_med.methods.aggregation import problem_with
+from fedpdc_med.runs.plan import Plan
 
 SPENT = "PRIVACY_SPENT"  # a return code of ours: the site has sent as much as its privacy allows
 PLAN = "fedpdc_plan"  # where the trainer leaves the run's plan, for this process only

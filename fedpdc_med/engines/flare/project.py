@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
-from fedpdc_med.errors import UserError
-from fedpdc_med.home import hospital_name
+from fedpdc_med.common.errors import UserError
+from fedpdc_med.common.paths import hospital_name
 from fedpdc_med.imaging.classes import CLASSES
 
 COORDINATOR_KIT = "coordinator"

@@ -14,9 +14,9 @@ from nvflare.lighter.impl.static_file import StaticFileBuilder
 from nvflare.lighter.impl.workspace import WorkspaceBuilder
 from nvflare.lighter.provisioner import Provisioner
 
+from fedpdc_med.common.errors import UserError, WorkFailed
 from fedpdc_med.engines.flare.kits import LAUNCH, Kit, write_pages
 from fedpdc_med.engines.flare.project import AUTHORITY, COORDINATOR_KIT, Project
-from fedpdc_med.errors import UserError, WorkFailed
 
 AGREED = "agreed.json"  # in the authority's folder: what every kit has been told
 EXECUTOR = "fedpdc_med.engines.flare.executor.SiteTrainer"

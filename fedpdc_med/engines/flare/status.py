@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedpdc_med.engines.flare.job import connected, session
-from fedpdc_med.errors import UserError
-from fedpdc_med.runs import Run
+from fedpdc_med.common.errors import UserError
+from fedpdc_med.engines.flare.jobs import connected, session
+from fedpdc_med.runs.directory import Run
 
 
 @dataclass(frozen=True)

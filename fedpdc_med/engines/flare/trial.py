@@ -10,24 +10,24 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from fedpdc_med.algorithms import Method
-from fedpdc_med.engines.flare.coordination import plan_of, start_run
-from fedpdc_med.engines.flare.job import Pace, run_jobs
+from fedpdc_med.common.errors import UserError
+from fedpdc_med.engines.flare.coordinator_run import plan_of, start_run
+from fedpdc_med.engines.flare.jobs import Pace, run_jobs
 from fedpdc_med.engines.flare.parties import Parties, ended_by_signals, free_port, listens
 from fedpdc_med.engines.flare.project import COORDINATOR_KIT, Administrator, HospitalParty, Project
 from fedpdc_med.engines.flare.provision import provision
-from fedpdc_med.errors import UserError
-from fedpdc_med.experiments.picture import label_distribution
-from fedpdc_med.imaging.hospital import HospitalSite, default_folder, load_sites
-from fedpdc_med.runs import Run
-from fedpdc_med.simulation.films import Collected
+from fedpdc_med.hospitals.site import HospitalSite, default_folder, load_sites
+from fedpdc_med.methods import Method
+from fedpdc_med.runs.directory import Run
+from fedpdc_med.runs.label_distribution import label_distribution
+from fedpdc_med.simulation.phantoms import Collected
 from fedpdc_med.simulation.simulate import Settings
 
 DEFAULT_SITES = ("harbor-general", "lakeside-covid-centre", "university-hospital")
 LEAD = "lead@example.org"
 MODULE = '''"""A hospital of a federation on one machine."""
 
-from fedpdc_med.imaging.hospital import HospitalSite, LocalSettings
+from fedpdc_med.hospitals.site import HospitalSite, LocalSettings
 
 SITE = HospitalSite(
     name={name!r}, title={title!r}, films={name!r}, settings=LocalSettings(**{settings!r}), privacy={privacy!r}

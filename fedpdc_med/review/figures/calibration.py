@@ -4,8 +4,8 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from fedpdc_med.evaluation.predictions import spoken
-from fedpdc_med.review.look import ACCENT, DASHES, FAINT, MUTED, PALETTE, class_colours, drawn, finish
+from fedpdc_med.review.app.widgets import ACCENT, DASHES, FAINT, MUTED, PALETTE, class_colours, drawn, finish
+from fedpdc_med.runs.predictions import spoken
 
 
 def reliability_figure(curve: pd.DataFrame) -> go.Figure:

@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from fedpdc_med.evaluation.errors import by_row, normal_class
-from fedpdc_med.evaluation.predictions import spoken
-from fedpdc_med.review.look import ACCENT, SHADES, WARN, drawn, finish
+from fedpdc_med.evaluation.confusion import by_row, normal_class
+from fedpdc_med.review.app.widgets import ACCENT, SHADES, WARN, drawn, finish
+from fedpdc_med.runs.predictions import spoken
 
 BESIDE = 6  # up to so many classes cells stay readable on half a page
 BOTH, COUNTS = 12, 25  # up to so many classes a cell has room for count and share, or for the count

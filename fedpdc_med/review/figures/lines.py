@@ -3,7 +3,7 @@
 import pandas as pd
 import plotly.graph_objects as go
 
-from fedpdc_med.review import look
+from fedpdc_med.review.app import widgets as look
 
 FEW = 10  # lines that can still be told apart
 

@@ -3,7 +3,7 @@
 import pandas as pd
 import plotly.graph_objects as go
 
-from fedpdc_med.review.look import ACCENT, INK, MUTED, SECOND, finish
+from fedpdc_med.review.app.widgets import ACCENT, INK, MUTED, SECOND, finish
 
 
 def threshold_figure(table: pd.DataFrame, at: float, chosen: float | None, chosen_on: str) -> go.Figure:

@@ -3,8 +3,8 @@
 import pandas as pd
 import plotly.graph_objects as go
 
-from fedpdc_med.evaluation.predictions import spoken
-from fedpdc_med.review import look
+from fedpdc_med.review.app import widgets as look
+from fedpdc_med.runs.predictions import spoken
 
 PATTERNS = ("", "/", ".", "x")  # where the colours begin again
 

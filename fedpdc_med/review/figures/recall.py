@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from fedpdc_med.evaluation.predictions import spoken
-from fedpdc_med.review import look
+from fedpdc_med.review.app import widgets as look
+from fedpdc_med.runs.predictions import spoken
 
 ROW = 34  # pixels of a class or site
 # Pale enough for dark numbers in every cell.

@@ -3,7 +3,7 @@
 import pandas as pd
 import plotly.graph_objects as go
 
-from fedpdc_med.review import look
+from fedpdc_med.review.app import widgets as look
 
 
 def weights(shares: pd.DataFrame, method: str, titles: dict[str, str]) -> go.Figure:

@@ -3,9 +3,9 @@
 import pandas as pd
 import plotly.graph_objects as go
 
-from fedpdc_med.evaluation.predictions import spoken
 from fedpdc_med.evaluation.shortcuts import ALARM_AUC, WATCH_AUC
-from fedpdc_med.review.look import ACCENT, MUTED, WARN, drawn, finish
+from fedpdc_med.review.app.widgets import ACCENT, MUTED, WARN, drawn, finish
+from fedpdc_med.runs.predictions import spoken
 
 
 def areas_figure(table: pd.DataFrame, most: int = 12) -> go.Figure:

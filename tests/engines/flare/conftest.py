@@ -9,20 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from fedpdc_med.algorithms import make_method
-from fedpdc_med.engines.flare.job import Pace, connected, session
+from fedpdc_med.engines.flare.jobs import Pace, connected, session
 from fedpdc_med.engines.flare.parties import Parties
 from fedpdc_med.engines.flare.trial import Trial
 from fedpdc_med.engines.local import DeviceEngine
 from fedpdc_med.federation.coordinator import Coordinator
-from fedpdc_med.federation.messages import LocalSettings
-from fedpdc_med.imaging.hospital import HospitalSite, Phantoms
-from fedpdc_med.imaging.labels import read_labels
-from fedpdc_med.imaging.phantom import write_films
+from fedpdc_med.federation.protocol import LocalSettings
+from fedpdc_med.hospitals.site import HospitalSite, Phantoms
+from fedpdc_med.imaging.ingest.labels import read_labels
+from fedpdc_med.imaging.phantoms.films import write_films
+from fedpdc_med.imaging.phantoms.scanners import Scanner
 from fedpdc_med.imaging.reference import build_reference
-from fedpdc_med.imaging.scanners import Scanner
-from fedpdc_med.runs import Run
-from fedpdc_med.simulation.films import Collected, finish, phantom_folder, read_recipe, store_of
+from fedpdc_med.methods import make_method
+from fedpdc_med.runs.directory import Run
+from fedpdc_med.simulation.phantoms import Collected, finish, phantom_folder, read_recipe, store_of
 from fedpdc_med.simulation.simulate import Settings, make
 
 HERE = Path(__file__).parent
@@ -45,7 +45,7 @@ def collected(tmp_path_factory):
     place = tmp_path_factory.mktemp("films")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FEDPDC_HOME", str(place))
-        patch.setattr("fedpdc_med.simulation.films.PHANTOM_SIZE", 48)
+        patch.setattr("fedpdc_med.simulation.phantoms.PHANTOM_SIZE", 48)
         table = write_films(place / "dicom", Scanner(), dict.fromkeys(CLASSES, 12), 1)
         how = {"labels": read_labels(table), "labels_file": table, "size": 48, "processes": 1}
         about = {"provenance": "phantom", "licence": "none", "version": "1", "per_class": None}

@@ -14,8 +14,8 @@ import pytest
 from nvflare.fuel.flare_api.api_spec import AuthorizationError
 from nvflare.lighter.utils import load_private_key_file, sign_folders
 
-from fedpdc_med.engines.flare.coordination import plan_of
-from fedpdc_med.engines.flare.job import Pace, connected, ended, session, write_job
+from fedpdc_med.engines.flare.coordinator_run import plan_of
+from fedpdc_med.engines.flare.jobs import Pace, connected, ended, session, write_job
 from fedpdc_med.engines.flare.parties import Parties
 from fedpdc_med.engines.flare.provision import provision
 

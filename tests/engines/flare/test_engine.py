@@ -8,16 +8,16 @@ import pytest
 from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import make_reply
 
-from fedpdc_med.algorithms import make_method
-from fedpdc_med.engines.flare.coordination import federation_of, plan_of, start_run
+from fedpdc_med.common.errors import UserError
+from fedpdc_med.engines.flare.client import Hospital
+from fedpdc_med.engines.flare.coordinator_run import federation_of, plan_of, start_run
 from fedpdc_med.engines.flare.engine import FlareEngine, Letter
 from fedpdc_med.engines.flare.messages import BadMessage, packed, read_answer, unpacked
 from fedpdc_med.engines.flare.policy import SPENT, OnlyModelAndNumbers
-from fedpdc_med.engines.flare.site import Hospital
-from fedpdc_med.errors import UserError
 from fedpdc_med.federation.coordinator import Coordinator
 from fedpdc_med.federation.privacy import Privacy, PrivacySpent
-from fedpdc_med.imaging.hospital import HospitalSite
+from fedpdc_med.hospitals.site import HospitalSite
+from fedpdc_med.methods import make_method
 from fedpdc_med.simulation.simulate import Settings
 
 

@@ -15,9 +15,9 @@ from safetensors.torch import save
 
 from fedpdc_med.engines.flare.executor import SiteTrainer
 from fedpdc_med.engines.flare.messages import TRAIN, BadMessage, largest, packed, read_answer
-from fedpdc_med.engines.flare.plan import Plan
 from fedpdc_med.engines.flare.policy import OnlyModelAndNumbers
 from fedpdc_med.models import ENCODERS
+from fedpdc_med.runs.plan import Plan
 
 NUMBERS = {"films": 12, "loss": 0.7, "films:normal": 12, "seconds": 1.5}
 PLAN = Plan(

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from fedpdc_med.algorithms import make_method
+from fedpdc_med.common.errors import UserError, WorkFailed
 from fedpdc_med.engines.flare.controller import run_of
-from fedpdc_med.engines.flare.coordination import check_classes, check_reference, described, plan_of, start_run
-from fedpdc_med.errors import UserError, WorkFailed
+from fedpdc_med.engines.flare.coordinator_run import check_classes, check_reference, described, plan_of, start_run
+from fedpdc_med.methods import make_method
 from fedpdc_med.simulation.simulate import Settings
 
 HOLD = """import sys, time
 from pathlib import Path
-from fedpdc_med.files import only_writer
+from fedpdc_med.common.files import only_writer
 with only_writer(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(600)

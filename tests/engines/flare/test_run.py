@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from nvflare.fuel.flare_api.api_spec import AuthorizationError, InternalError, NoConnection, SessionClosed
 
-from fedpdc_med.engines.flare.commands import run, try_out
-from fedpdc_med.engines.flare.job import in_words
-from fedpdc_med.errors import UserError, WorkFailed
-from fedpdc_med.runs import Run
+from fedpdc_med.cli.federation import run, try_out
+from fedpdc_med.common.errors import UserError, WorkFailed
+from fedpdc_med.engines.flare.jobs import in_words
+from fedpdc_med.runs.directory import Run
 
 PROJECT = """name = "trial"
 coordinator = "localhost"
@@ -63,7 +63,7 @@ def test_a_simulation_is_not_continued_as_a_federation(give, tmp_path):
 
 
 def test_a_finished_run_says_that_nothing_was_trained(give, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("fedpdc_med.engines.flare.commands.print_result", lambda *_: None)  # there is nothing to show
+    monkeypatch.setattr("fedpdc_med.cli.federation.print_result", lambda *_: None)  # there is nothing to show
     with pytest.raises(UserError):
         give()
     (tmp_path / "runs" / "first" / "predictions.parquet").touch()

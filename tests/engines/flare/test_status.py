@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 from fedpdc_med.engines.flare.status import latest_run, status_of
-from fedpdc_med.runs import Run
+from fedpdc_med.runs.directory import Run
 
 SITES = {
     "north": {"status": "ok", "score": 0.5, "weight": 0.75},

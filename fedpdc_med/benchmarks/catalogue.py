@@ -1,0 +1,153 @@
+"""An experiment: a short TOML file with the paper's setting, presets and published numbers."""
+
+import tomllib
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from fedpdc_med.common.errors import UserError
+from fedpdc_med.common.files import parsed
+from fedpdc_med.federation.images import Preparation
+from fedpdc_med.federation.protocol import LocalSettings
+
+CATALOGUE = files("fedpdc_med.benchmarks") / "catalogue"
+PRESETS = ("quick", "paper")
+NOT_SETTINGS = ("name", "title", "preset", "seed", "changed")  # what `--set` does not reach
+
+# How the reference code of the paper's setting prepares each data set's images.
+PREPARATIONS = {
+    "digits": Preparation(mean=(62.5,), std=(77.0,)),
+    "cifar10": Preparation(mean=(125.3, 123.0, 113.9), std=(63.0, 62.1, 66.7), pad=4, pad_mode="reflect", flip=True),
+    "cifar100": Preparation(
+        mean=(129.3, 124.1, 112.4), std=(68.2, 65.4, 70.4), pad=4, pad_mode="zero", flip=True, rotate=15.0
+    ),
+    "tiny-imagenet": Preparation(mean=(127.5,) * 3, std=(127.5,) * 3),
+}
+
+
+class Experiment(BaseModel):
+    """Everything that fixes a benchmark run, apart from the method."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    title: str = ""
+    preset: str
+    data: Literal["digits", "cifar10", "cifar100", "tiny-imagenet"]
+    model: str
+    norm: Literal["batch", "group"] = "batch"
+    partition: str = "dirichlet"
+    beta: float = Field(default=0.1, gt=0)
+    sites: int = Field(default=10, ge=1)
+    public_per_class: int = Field(ge=0)  # held out of the training images before they are dealt to the sites
+    public_split: Literal["halves", "shared"] = "halves"  # for a method that trains on public images
+    rounds: int = Field(ge=1)
+    epochs: int = Field(ge=1)
+    tau: float = Field(default=1.0, gt=0, le=1)  # share of the sites sampled in a round
+    batch_size: int = Field(default=64, ge=1)
+    learning_rate: float = Field(default=0.01, gt=0)
+    momentum: float = Field(default=0.9, ge=0, lt=1)
+    weight_decay: float = Field(default=1e-5, ge=0)
+    images: int | None = Field(default=None, ge=1)  # train on so many of the images only; not the paper's setting
+    seed: int = 0
+    changed: tuple[str, ...] = ()  # the keys that are neither the experiment's own nor its preset's
+
+    @property
+    def local(self) -> LocalSettings:
+        return LocalSettings(
+            epochs=self.epochs,
+            batch_size=self.batch_size,
+            learning_rate=self.learning_rate,
+            momentum=self.momentum,
+            weight_decay=self.weight_decay,
+        )
+
+    @property
+    def preparation(self) -> Preparation:
+        return PREPARATIONS[self.data]
+
+
+def names() -> list[str]:
+    return sorted(entry.name.removesuffix(".toml") for entry in CATALOGUE.iterdir() if entry.name.endswith(".toml"))
+
+
+def read(name: str) -> dict[str, Any]:
+    """The TOML of an experiment of the catalogue, or of the file at that path.
+
+    A file must not take a name of the catalogue for something else: the paper's numbers would stand beside it.
+    """
+    entry = CATALOGUE / f"{name}.toml"
+    path = Path(name)
+    if path.suffix == ".toml":
+        if not path.is_file():
+            raise UserError(f"there is no experiment file {name}")
+        entry = path
+    elif not entry.is_file():
+        raise UserError(f"there is no experiment {name!r}; choose one of {', '.join(names())}, or give a .toml file")
+    try:
+        table = {"name": path.stem if path.suffix == ".toml" else name, **parsed(tomllib.loads, entry.read_text())}
+    except ValueError as error:
+        raise UserError(f"{name}: not valid TOML: {error}") from None
+    if path.suffix == ".toml" and table["name"] in names() and table != read(table["name"]):
+        remedy = "rename the file" if table["name"] == path.stem else "change its key 'name'"
+        raise UserError(
+            f"{name} differs from the catalogue's experiment {table['name']!r}, whose name it has; {remedy}"
+        )
+    return table
+
+
+def published(name: str) -> dict[str, float]:
+    """The paper's accuracies by method, in per cent; empty for an experiment that is not in the paper."""
+    return read(name).get("paper", {}) if name in names() else {}
+
+
+def published_rounds(name: str) -> dict[str, int]:
+    """The rounds that the paper's methods took to reach FedAvg's final accuracy."""
+    return read(name).get("paper_rounds", {}) if name in names() else {}
+
+
+def make_experiment(name: str, preset: str, method: str, **overrides: Any) -> Experiment:
+    """The experiment with its preset applied, then what the preset says of this method, then the overrides."""
+    table = read(name)
+    table.pop("paper", None)
+    table.pop("paper_rounds", None)
+    presets = table.pop("preset", {})
+    where = f"experiment {table['name']!r}"
+    if not isinstance(presets, dict) or not isinstance(presets.get(preset, {}), dict):
+        raise UserError(f"{where}: write a preset as a table, [preset.{preset}], with its keys below it")
+    if preset not in presets:
+        raise UserError(f"{where} has no preset {preset!r}; it has: {', '.join(presets) or 'none'}")
+    chosen = dict(presets[preset])
+    of_methods = {key: chosen.pop(key) for key, value in list(chosen.items()) if isinstance(value, dict)}
+    settings = {**table, **chosen, **of_methods.get(method, {}), "preset": preset}
+    plain, made = (validated({**settings, **more}, where) for more in ({}, overrides))
+    return made.model_copy(update={"changed": differing(made, plain)})
+
+
+def recorded(settings: dict[str, Any], method: str) -> Experiment:
+    """The experiment of a run's config.toml."""
+    experiment = validated(settings, "config.toml")
+    if "changed" in settings or experiment.name not in names():
+        return experiment
+    plain = make_experiment(experiment.name, experiment.preset, method)  # runs of earlier versions
+    return experiment.model_copy(update={"changed": differing(experiment, plain)})
+
+
+def differing(one: Experiment, other: Experiment) -> tuple[str, ...]:
+    keys = [key for key in Experiment.model_fields if key not in ("seed", "changed")]
+    return tuple(key for key in keys if getattr(one, key) != getattr(other, key))
+
+
+def validated(settings: dict[str, Any], where: str) -> Experiment:
+    unknown = sorted(set(settings) - set(Experiment.model_fields))
+    if unknown:
+        known = ", ".join(sorted(Experiment.model_fields))
+        raise UserError(f"{where}: unknown key {unknown[0]!r}; known keys: {known}")
+    try:
+        return Experiment(**settings)
+    except ValidationError as error:
+        first = error.errors()[0]
+        seen = "" if first["type"] == "missing" else f" = {first['input']!r}"
+        raise UserError(f"{where}, key {first['loc'][0]!r}{seen}: {first['msg']}") from None

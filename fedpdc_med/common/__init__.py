@@ -1,0 +1,1 @@
+"""What every room may use; it imports nothing of ours."""

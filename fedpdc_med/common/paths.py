@@ -1,0 +1,50 @@
+"""Where film stores, the reference set and runs live on this machine."""
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from fedpdc_med.common.errors import UserError
+
+TAKEN = ("global", "reference")  # the shared model and the reference set stand beside the sites under these names
+
+
+def home() -> Path:
+    return Path(os.environ.get("FEDPDC_HOME") or "fedpdc-data")
+
+
+@contextmanager
+def owner_only() -> Iterator[None]:
+    """Files and folders made meanwhile, by processes started meanwhile too, are for the user who runs this command."""
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def site_store(site: str) -> Path:
+    """The folder of a site's films; the name is checked because it becomes a folder name."""
+    return home() / "sites" / checked_name(site)
+
+
+def key_file(site: str) -> Path:
+    """A site's secret lies outside its film store, so that copying or sending the store never takes the key along."""
+    return home() / "keys" / f"{checked_name(site)}.key"
+
+
+def checked_name(site: str) -> str:
+    if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,63}", site):
+        raise UserError(
+            "a site's name has lower-case letters, digits, - and _ only (at most 64), for example harbor-general"
+        )
+    return site
+
+
+def hospital_name(site: str) -> str:
+    """A name that a hospital may have."""
+    if site in TAKEN:
+        raise UserError(f"a site cannot be called {site!r}, which means something else in a run; choose another name")
+    return checked_name(site)

@@ -1,0 +1,55 @@
+"""A progress bar on a terminal, plain lines anywhere else."""
+
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Protocol, TypeVar
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from fedpdc_med.common import console as terminal
+
+T = TypeVar("T")
+console = terminal.console(stderr=True)
+
+
+class Step(Protocol):
+    def __call__(self, done: int = 1, note: str = "") -> None: ...
+
+
+@contextmanager
+def progress(description: str, total: int, seconds_between_lines: float = 10.0) -> Iterator[Step]:
+    """Yield `step(done=1, note="")`; off a terminal a line appears at most every few seconds, and at the end."""
+    if sys.stderr.isatty():
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[note]}"),
+        )
+        with Progress(*columns, console=console) as bar:
+            task = bar.add_task(description, total=total, note="")
+            yield lambda done=1, note="": bar.update(task, advance=done, note=note)
+        return
+
+    finished, last_line = 0, time.monotonic()
+
+    def step(done: int = 1, note: str = "") -> None:
+        nonlocal finished, last_line
+        finished += done
+        now = time.monotonic()
+        if finished >= total or now - last_line >= seconds_between_lines:
+            print(f"{description}: {finished}/{total} {note}".rstrip(), file=sys.stderr, flush=True)
+            last_line = now
+
+    yield step
+
+
+def track(items: Iterable[T], description: str, total: int) -> Iterator[T]:
+    with progress(description, total) as step:
+        for item in items:
+            yield item
+            step()

@@ -1,0 +1,130 @@
+"""A hospital's end: its module, its films, what it keeps between rounds, and one round of training."""
+
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from fedpdc_med.common.errors import UserError
+from fedpdc_med.common.paths import home, site_store
+from fedpdc_med.engines.flare.messages import ASSIGNED, BadMessage, packed, unpacked, unpacked_films
+from fedpdc_med.engines.worker import Workbench
+from fedpdc_med.federation.data import Federation, SiteFilms
+from fedpdc_med.federation.images import Films
+from fedpdc_med.federation.protocol import Assignment, State
+from fedpdc_med.hospitals.build import PREPARATION, check_prepared, films_of, privacy_of, rows_of
+from fedpdc_med.hospitals.site import HospitalSite, load_site
+from fedpdc_med.imaging.store import FilmStore, read_store
+from fedpdc_med.methods.aggregation import problem_with
+from fedpdc_med.runs.directory import replace_model
+from fedpdc_med.runs.plan import Plan
+
+
+def load_hospital(kit: Path, name: str) -> tuple[HospitalSite, FilmStore]:
+    """The hospital's own module (local/hospital.py of its kit) and the film store that it names."""
+    file = kit / "local" / "hospital.py"
+    if not file.is_file():
+        raise UserError("the kit has no local/hospital.py; put the hospital's own sites/ module there")
+    site = load_site(file)
+    if site.name != name:
+        raise UserError(f"local/hospital.py is of site {site.name!r}, the kit of {name!r}")
+    if not isinstance(site.films, str):
+        raise UserError("local/hospital.py must name a film store; ingest the hospital's films first")
+    return site, read_store(Path(site.films) if "/" in site.films else site_store(site.films))
+
+
+@dataclass
+class Hospital:
+    """One site during one job."""
+
+    plan: Plan
+    site: HospitalSite
+    store: FilmStore
+
+    def __post_init__(self) -> None:
+        check_prepared(self.site.name, self.store, self.plan.prepared)
+        rows = rows_of(self.site.name, self.store, "train", self.plan.classes)
+        self.films = films_of(self.store, rows, self.plan.classes)
+        if not len(self.films):
+            raise UserError(f"site {self.site.name!r} has no film to train on")
+        self.expected: State = self.plan.spec().build(seed=0).state_dict()
+        self.bench = Workbench(self._federation(), "cuda" if torch.cuda.is_available() else "cpu")
+        self.folder = home() / "federation" / self.site.name / self.plan.run
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    def _federation(self) -> Federation:
+        """This site's part of the federation: its own films, and no reference but what it is sent."""
+        none = Films.of(np.zeros((0, 1, self.plan.size, self.plan.size), np.uint8), np.zeros(0))
+        sent = home() / "federation" / self.site.name / "releases.jsonl"  # of all runs
+        mine = SiteFilms(0, None, len(self.films), self.site.settings, PREPARATION, *privacy_of(self.site), sent)
+        return Federation(
+            method=self.plan.make_method(),
+            model=self.plan.spec(),
+            classes=self.plan.classes,
+            preparation=PREPARATION,
+            pools=[self.films],
+            sites={self.site.name: mine},
+            weighting=none,
+            correction=None,
+            reported={},
+            judge="",
+            rounds=1,
+            tau=1.0,
+            seed=self.plan.seed,
+        )
+
+    def train(self, message: dict[str, Any]) -> dict[str, Any]:
+        """One round: from the coordinator's assignment to what this site returns."""
+        started = time.perf_counter()
+        if message.keys() != ASSIGNED:
+            raise BadMessage("the assignment has other entries than agreed")
+        t, own_round, score = int(message["round"]), int(message["own_round"]), float(message["score"])
+        state = unpacked(message["model"])
+        problem = problem_with(state, self.expected)
+        if problem:
+            raise BadMessage(f"the global model cannot be used: {problem}")
+        if message["correction"] is not None:
+            self._keep_correction(unpacked_films(message["correction"]))
+        start = self.folder / "received.safetensors"
+        replace_model(start, state)
+        own = self._own(own_round)
+        answer = self._model_of(t).with_suffix(".partial")
+        update = self.bench.train(Assignment(self.site.name, t, score, start, own), answer)
+        answer.replace(self._model_of(t))
+        self._forget_but(t, own_round)
+        numbers = {"films": update.films, "loss": update.loss, **self._counts()}
+        trained = unpacked(self._model_of(t).read_bytes())
+        if update.epsilon is not None:
+            numbers["epsilon"] = update.epsilon
+        numbers["seconds"] = round(time.perf_counter() - started, 3)
+        return {"site": self.site.name, "round": t, "state": packed(trained), "numbers": numbers}
+
+    def _keep_correction(self, films: Films) -> None:
+        shape, labels = films.images.shape, films.labels
+        fits = films.images.dtype == torch.uint8 and shape[1:] == (1, self.plan.size, self.plan.size)
+        if not fits or len(labels) != shape[0] or not len(labels) or int(labels.max()) >= len(self.plan.classes):
+            raise BadMessage("the `correction` films do not fit this run")
+        self.bench.federation = replace(self.bench.federation, correction=films)
+
+    def _counts(self) -> dict[str, int]:
+        counts = torch.bincount(self.films.labels, minlength=len(self.plan.classes)).tolist()
+        return {f"films:{label}": count for label, count in zip(self.plan.classes, counts, strict=True)}
+
+    def _model_of(self, t: int) -> Path:
+        return self.folder / f"round{t}.safetensors"
+
+    def _own(self, t: int) -> Path | None:
+        """This site's model of round t, kept on its own disk; None where the method or the coordinator wants none."""
+        if not t or not self.bench.federation.method.keeps_local_model:
+            return None
+        return self._model_of(t) if self._model_of(t).is_file() else None
+
+    def _forget_but(self, *rounds: int) -> None:
+        """Two rounds are kept: a round that the coordinator must repeat starts from the same model again."""
+        keep = {self._model_of(t) for t in rounds}
+        for file in self.folder.glob("round*"):
+            if file not in keep:
+                file.unlink()

@@ -1,0 +1,202 @@
+"""A federation's rounds as short jobs, one after the other, each from the last checkpoint."""
+
+import contextlib
+import io
+import json
+import logging
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nvflare.fuel.flare_api.api_spec import (
+    AuthenticationError,
+    AuthorizationError,
+    InternalError,
+    InvalidJobDefinition,
+    JobNotFound,
+    NoReply,
+    SessionClosed,
+)
+from nvflare.fuel.flare_api.flare_api import Session, new_secure_session
+
+from fedpdc_med.common.errors import UserError, WorkFailed
+from fedpdc_med.engines.flare import doors
+from fedpdc_med.engines.flare.coordinator_run import check_own
+from fedpdc_med.engines.flare.kits import read_kit
+from fedpdc_med.engines.flare.provision import CONTROLLER, EXECUTOR
+from fedpdc_med.runs.directory import Run
+from fedpdc_med.runs.plan import Plan
+
+ASK_FOR_WORK = 0.2  # seconds between two requests of an idle site
+LOOK = 1.0  # seconds between two looks at a job
+TROUBLE = (SessionClosed, InternalError, InvalidJobDefinition, JobNotFound, NoReply)  # FLARE's have no common base
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How a run is cut into jobs, and how long a round waits."""
+
+    rounds_a_job: int = 5
+    deadline: float = 1800.0  # seconds a round waits for its sites
+    enough: int | None = None  # close a round with so many answers; None: with all
+    least: int = 1  # sites that must be connected before a job starts
+    patience: float = 600.0  # seconds to wait for the coordinator and that many sites
+
+
+@contextlib.contextmanager
+def session(admin_kit: Path, seconds: float = 10.0) -> Iterator[Session]:
+    """Log in with an administrator's certificate."""
+    kit = read_kit(admin_kit)
+    if kit.role != "administrator":
+        raise UserError(f"{admin_kit} is the kit of a {kit.role}; an administrator's is needed")
+    logging.getLogger("nvflare").setLevel(logging.CRITICAL)
+    doors.install()
+    with in_words(kit.name):
+        with contextlib.redirect_stdout(io.StringIO()):  # FLARE prints what it does
+            opened = new_secure_session(kit.name, str(admin_kit.resolve()), timeout=seconds)
+        try:
+            yield opened
+        finally:
+            with contextlib.suppress(Exception):
+                opened.close()
+
+
+@contextlib.contextmanager
+def in_words(name: str) -> Iterator[None]:
+    """FLARE's exceptions as our own: a mistake to correct, or trouble that may pass."""
+    try:
+        yield
+    except AuthenticationError as error:
+        raise UserError(f"the coordinator does not accept {name}: {error}") from None
+    except AuthorizationError:
+        raise UserError(
+            f"{name} may not do this: starting and stopping runs needs the kit of an administrator with role lead"
+        ) from None
+    except ConnectionError:
+        raise WorkFailed("the coordinator does not answer; is it started, and its port open?") from None
+    except TROUBLE as error:
+        raise WorkFailed(f"the coordinator could not do it: {error}") from None
+
+
+def connected(opened: Session) -> list[str]:
+    return sorted(client.name for client in opened.get_system_info().client_info)
+
+
+def write_job(folder: Path, plan: Plan, run: Run, sites: list[str], pace: Pace, rounds: int) -> Path:
+    """A job folder: two configuration files and what FLARE wants to know, nothing that runs."""
+    config = folder / "app" / "config"
+    config.mkdir(parents=True)
+    described = plan.model_dump(mode="json")
+    rounds_args = {
+        "plan": described,
+        "run": run.folder.name,
+        "sites": sites,
+        "rounds": rounds,
+        "deadline": pace.deadline,
+        "enough": pace.enough,
+    }
+    server = {
+        "format_version": 2,
+        "server": {"heart_beat_timeout": 600, "task_request_interval": ASK_FOR_WORK},
+        "workflows": [{"id": "rounds", "path": CONTROLLER, "args": rounds_args}],
+        "components": [],
+    }
+    trainer = {"tasks": ["train"], "executor": {"path": EXECUTOR, "args": {"plan": described}}}
+    client = {"format_version": 2, "executors": [trainer], "components": []}
+    meta = {
+        "name": folder.name,
+        "resource_spec": {},
+        "deploy_map": {"app": ["@ALL"]},
+        "min_clients": 1,
+        "mandatory_clients": [],
+    }
+    (config / "config_fed_server.json").write_text(json.dumps(server))
+    (config / "config_fed_client.json").write_text(json.dumps(client))
+    (folder / "meta.json").write_text(json.dumps(meta))
+    return folder
+
+
+def run_jobs(
+    admin_kit: Path, plan: Plan, run: Run, sites: list[str], total: int, pace: Pace, heard: Callable[[Run], None]
+) -> None:
+    """Submit job after job until the run is finished; `heard` is called when there may be news in the run."""
+    unlucky = 0
+    while not run.finished:
+        before = done(run)
+        check_own(run.config, plan)
+        try:
+            one_job(admin_kit, plan, run, sites, min(pace.rounds_a_job, total - before) or 1, pace, heard)
+        except WorkFailed as error:
+            trouble = str(error)
+        else:
+            trouble = why_stopped(run)
+        unlucky = 0 if done(run) > before else unlucky + 1
+        if unlucky >= 3 and not run.finished:
+            raise WorkFailed(f"three jobs in a row brought no round: {trouble}. What is done is kept in {run.folder}")
+
+
+def one_job(
+    admin_kit: Path, plan: Plan, run: Run, sites: list[str], rounds: int, pace: Pace, heard: Callable[[Run], None]
+) -> None:
+    (run.folder / "stopped.json").unlink(missing_ok=True)
+    wait_for_sites(admin_kit, pace)
+    with session(admin_kit) as opened, tempfile.TemporaryDirectory() as scratch:
+        folder = write_job(Path(scratch) / f"fedpdc-{plan.run}", plan, run, sites, pace, rounds)
+        stop_earlier(opened, folder.name)
+        job = opened.submit_job(str(folder))
+        try:
+            while not run.finished and not ended(opened.get_job_meta(job)):  # FLARE takes seconds to wind up a job
+                heard(run)
+                time.sleep(LOOK)
+        except KeyboardInterrupt:
+            with contextlib.suppress(Exception):
+                opened.abort_job(job)
+            raise
+    heard(run)
+
+
+def stop_earlier(opened: Session, name: str) -> None:
+    """A job of this run may still go on if its `run` command was lost, or look so if the coordinator died with it."""
+    for job in opened.list_jobs(name_prefix=name):
+        if job["job_name"] == name and not ended(job):
+            with contextlib.suppress(Exception):  # one that died cannot be stopped, and need not be
+                opened.abort_job(job["job_id"])
+
+
+def ended(meta: dict[str, Any]) -> bool:
+    return str(meta.get("status", "")).startswith("FINISHED")
+
+
+def wait_for_sites(admin_kit: Path, pace: Pace) -> None:
+    """A job reaches the sites that are connected when it starts."""
+    until, found, trouble = time.monotonic() + pace.patience, list[str](), ""
+    while time.monotonic() < until:
+        try:
+            with session(admin_kit) as opened:
+                while time.monotonic() < until:
+                    found = connected(opened)
+                    if len(found) >= pace.least:
+                        return
+                    time.sleep(LOOK)
+        except WorkFailed as error:
+            trouble = f" ({error})"
+            time.sleep(LOOK)
+    raise WorkFailed(f"{len(found)} of at least {pace.least} sites are connected after {pace.patience:g} s{trouble}")
+
+
+def done(run: Run) -> int:
+    progress = run.progress()
+    return progress.round if progress else 0
+
+
+def why_stopped(run: Run) -> str:
+    try:
+        return str(json.loads((run.folder / "stopped.json").read_text())["reason"])
+    except (OSError, ValueError, KeyError):
+        return (
+            "the job ended early; log.txt in the coordinator's kit says why. If it cannot write the run, give this "
+            "command as the account that the coordinator runs as"
+        )

@@ -1,0 +1,158 @@
+"""Finished simulations side by side: mean and spread over seeds, and differences seed by seed."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+
+from fedpdc_med.benchmarks.results import described
+from fedpdc_med.common.errors import UserError
+from fedpdc_med.evaluation.recall import per_class_recall
+from fedpdc_med.runs.directory import Run
+from fedpdc_med.runs.predictions import GLOBAL, select
+
+BASELINE = "fedavg"
+
+
+@dataclass(frozen=True)
+class Found:
+    """One run in numbers, on one split; NaN where it has no films of a class."""
+
+    method: str
+    seed: int
+    recall: dict[str, float]  # by class; of `solo` the mean over the sites' own models
+    worst: float  # of `solo` the mean over the sites of each model's own worst class
+    rarest: dict[str, float]  # by site: recall of the class it has fewest training films of
+    settings: tuple[str, ...] = ()  # of the simulation, as words; runs that differ in one are not seeds of another
+    films: tuple[tuple[str, str], ...] = ()  # fingerprints
+    name: str = ""
+
+
+MEASURES: dict[str, Callable[[Found], float]] = {
+    "mean": lambda found: mean_of(found.recall.values()),
+    "worst": lambda found: found.worst,
+    "rarest": lambda found: mean_of(found.rarest.values()),
+}
+
+
+def found_in(run: Run, split: str) -> Found:
+    config = run.config
+    if config.get("kind") != "simulation":
+        raise UserError(f"{run.folder} is not a run of fedpdc simulate")
+    frame, classes = run.predictions(), config["classes"]
+    if split not in set(frame["split"]):
+        raise UserError(f"{run.folder} has no {split} films; it has: {', '.join(sorted(set(frame['split'])))}")
+    recalls = {model: recall_of(frame, model, split) for model in frame["model"].unique()}
+    mean = {name: mean_of(recall[name] for recall in recalls.values()) for name in classes}
+    worst = mean_of(min((v for v in recall.values() if v == v), default=np.nan) for recall in recalls.values())
+    rarest = {}
+    for site, about in config["sites"].items():
+        counts = about["training_films"]
+        if about["takes_part"] and counts:  # a hospital that never answered has none
+            rarest[site] = recalls.get(site, recalls.get(GLOBAL, {}))[min(counts, key=counts.__getitem__)]
+    simulation = dict(config["simulation"])
+    seed, privacy = simulation.pop("seed"), simulation.pop("privacy", None)
+    words = tuple(f"{key}={value}" for key, value in {**simulation, **(privacy or {})}.items())
+    films = tuple(config["data"]["fingerprints"].items())
+    return Found(described(config["method"]), seed, mean, worst, rarest, words, films, run.folder.name)
+
+
+def told_apart(found: list[Found]) -> list[Found]:
+    """Settings that are not the same everywhere join the method's name; what cannot stand in one table is an error."""
+    common = set.intersection(*(set(one.settings) for one in found))
+    named = []
+    seen: dict[tuple[str, int], Found] = {}
+    of_seed: dict[int, Found] = {}
+    for one in found:
+        own = tuple(word for word in one.settings if word not in common)
+        one = replace(one, method=" ".join([one.method, *own]), settings=own)
+        twin, other = seen.setdefault((one.method, one.seed), one), of_seed.setdefault(one.seed, one)
+        if twin is not one:
+            raise UserError(f"{twin.name} and {one.name} are the same method and seed; leave one of them out")
+        if (other.films, list(other.recall)) != (one.films, list(one.recall)):
+            raise UserError(f"{other.name} and {one.name} are of other films or classes; compare them apart")
+        named.append(one)
+    return named
+
+
+def recall_of(frame: pd.DataFrame, model: str, split: str) -> dict[str, float]:
+    table = per_class_recall(select(frame, model=model, split=split))
+    return dict(zip(table["class"], table["recall"], strict=True))
+
+
+def summary(found: list[Found]) -> pd.DataFrame:
+    """A row a method: for each class, their mean and the sites' rarest classes, mean and spread over seeds as text."""
+    rows = []
+    for method in dict.fromkeys(one.method for one in found):
+        mine = [one for one in found if one.method == method]
+        values = {name: [one.recall[name] for one in mine] for name in mine[0].recall}
+        values |= {name: [measure(one) for one in mine] for name, measure in MEASURES.items()}
+        rows.append({"method": method, "seeds": len(mine), **{name: mean_spread(v) for name, v in values.items()}})
+    return pd.DataFrame(rows)
+
+
+def differences(found: list[Found], baseline: str = BASELINE) -> pd.DataFrame:
+    """Each method less the baseline, paired by seed: of the mean recall, the worst class and the rarest classes."""
+    at = {(one.seed, one.settings): one for one in found if plain(one) == baseline}
+    rows, every = [], []
+    for method in dict.fromkeys(one.method for one in found if plain(one) != baseline):
+        mine = [one for one in found if one.method == method]
+        pairs = [(one, at[one.seed, one.settings]) for one in mine if (one.seed, one.settings) in at]
+        if not pairs:
+            continue
+        deltas = {name: [measure(a) - measure(b) for a, b in pairs] for name, measure in MEASURES.items()}
+        every.append(deltas["mean"])
+        rows.append(
+            {"method": method, "seeds": len(pairs), **{k: mean_spread(v, signed=True) for k, v in deltas.items()}}
+        )
+    return pd.DataFrame(rows).assign(**{"mean recall differs": beyond_chance(every)})
+
+
+def plain(found: Found) -> str:
+    """The method's name without the simulation's settings."""
+    return " ".join(found.method.split()[: len(found.method.split()) - len(found.settings)])
+
+
+def site_table(found: list[Found]) -> pd.DataFrame:
+    """A row a site: recall of its rarest class by each method, mean and spread over seeds."""
+    rows = []
+    for site in found[0].rarest:
+        row = {"site": site}
+        for method in dict.fromkeys(one.method for one in found):
+            row[method] = mean_spread(
+                [one.rarest[site] for one in found if one.method == method and site in one.rarest]
+            )
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def beyond_chance(every: list[list[float]]) -> list[str]:
+    """Paired t-tests over seeds, a list of differences each; p by Holm, because one of many is small by chance."""
+    from scipy.stats import ttest_1samp
+
+    found = np.array([ttest_1samp(deltas, 0).pvalue if len(deltas) > 2 else np.nan for deltas in every])
+    tests = int(np.isfinite(found).sum())
+    order = np.argsort(found)[:tests]  # NaN last
+    adjusted = np.full(len(found), np.nan)
+    adjusted[order] = np.minimum(np.maximum.accumulate(found[order] * np.arange(tests, 0, -1)), 1)
+    words = []
+    for deltas, p in zip(every, adjusted, strict=True):
+        if len(deltas) < 3:
+            words.append("too few seeds")
+        elif np.isnan(p):
+            words.append("not estimable")
+        else:
+            words.append(f"yes (p = {p:.3f})" if p < 0.05 else f"not significant (p = {p:.2f})")
+    return words
+
+
+def mean_of(values: Iterable[float]) -> float:
+    """The mean of those that are known."""
+    known = [value for value in values if value == value]
+    return float(np.mean(known)) if known else np.nan
+
+
+def mean_spread(values: list[float], signed: bool = False) -> str:
+    mean = f"{np.mean(values):+.2f}" if signed else f"{np.mean(values):.2f}"
+    return mean if len(values) == 1 else f"{mean} ± {np.std(values, ddof=1):.2f}"

@@ -1,0 +1,67 @@
+"""Where the films of each class come from: a class with a source of its own invites a model to learn the source."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from scipy.stats.contingency import association
+
+from fedpdc_med.runs.predictions import spoken
+
+Verdict = Literal["alarm", "watch", "fine", "not estimable"]
+# Cohen's marks for a large and a medium association.
+ALARM_V, WATCH_V = 0.5, 0.3
+TELLS_V = 0.8  # of two equal sources and classes: nine films in ten guessed right from the source
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A verdict with its sentence and the table behind it."""
+
+    name: str
+    verdict: Verdict
+    sentence: str
+    table: pd.DataFrame
+
+
+def source_by_label(sources: np.ndarray, labels: np.ndarray) -> Finding:
+    """Films of each source (rows) and class (columns), and how far one tells the other (Cramér's V, less chance)."""
+    table = pd.crosstab(pd.Series(np.asarray(sources), name="source"), pd.Series(np.asarray(labels), name="label"))
+    name = "source by label"
+    if min(table.shape) < 2:
+        return Finding(name, "not estimable", "One source or one class only: the two cannot be compared.", table)
+    strength = corrected_v(table)
+    verdict: Verdict = "alarm" if strength >= ALARM_V else "watch" if strength >= WATCH_V else "fine"
+    alone = [spoken(label) for label in classes_with_own_source(table)]
+    from_one = f" {' and '.join(alone)}: from a source that has nothing else." if alone else ""
+    return Finding(name, verdict, f"Cramér's V {strength:.2f} (less chance): {_means(strength)}.{from_one}", table)
+
+
+def _means(strength: float) -> str:
+    if strength >= TELLS_V:
+        return "the source all but tells the class"
+    if strength >= ALARM_V:
+        return "source and class go strongly together"
+    if strength >= WATCH_V:
+        return "source and class go together"
+    return "source and class have little to do with each other"
+
+
+def classes_with_own_source(table: pd.DataFrame) -> list[str]:
+    """Classes whose sources hold no film of any other class, where there are others."""
+    pure = (table > 0).sum(axis=1) == 1
+    return [str(label) for label in table.columns if table.loc[~pure, label].sum() == 0 and table[label].any()]
+
+
+def cramers_v(table: pd.DataFrame) -> float:
+    return float(association(table.to_numpy(), method="cramer"))
+
+
+def corrected_v(table: pd.DataFrame) -> float:
+    """Bergsma's correction: few films in many cells give a high V by chance alone."""
+    films, (rows, columns) = int(table.to_numpy().sum()), table.shape
+    phi2 = cramers_v(table) ** 2 * (min(rows, columns) - 1)
+    phi2 = max(0.0, phi2 - (rows - 1) * (columns - 1) / (films - 1))
+    fewer = min(rows - (rows - 1) ** 2 / (films - 1), columns - (columns - 1) ** 2 / (films - 1)) - 1
+    return float(min(1.0, np.sqrt(phi2 / fewer))) if fewer > 0 else 0.0

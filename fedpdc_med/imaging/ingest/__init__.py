@@ -1,0 +1,1 @@
+"""From a source of films to a film store."""

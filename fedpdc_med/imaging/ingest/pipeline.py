@@ -1,0 +1,235 @@
+"""A folder of DICOM files, or a public collection, into a site's film store: every file gets a verdict."""
+
+import csv
+import os
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from fedpdc_med.common.errors import UserError, WorkFailed
+from fedpdc_med.common.paths import checked_name, key_file, owner_only, site_store
+from fedpdc_med.common.processes import Lost, Workers
+from fedpdc_med.common.progress import progress
+from fedpdc_med.imaging.dicom.deidentify import dicom_name, site_key
+from fedpdc_med.imaging.dicom.header import CHEST
+from fedpdc_med.imaging.ingest.journal import Journal
+from fedpdc_med.imaging.ingest.labels import Labels
+from fedpdc_med.imaging.ingest.settings import Fit, Settings
+from fedpdc_med.imaging.ingest.sources import batches_of, fingerprint_of, records_of
+from fedpdc_med.imaging.ingest.verdicts import settle, with_splits
+from fedpdc_med.imaging.records import FRONTAL, VIEWS, FilmRecord, Outcome, Reason, Verdict
+from fedpdc_med.imaging.store import read_store, write_report, write_store
+
+
+@dataclass(frozen=True)
+class IngestResult:
+    """What became of every file; `seconds` counts from the moment the worker processes were ready.
+
+    `replaced` counts worker processes that died or hung: a film may have been saved by a second try, and nobody should
+    have to guess.
+    """
+
+    store: Path
+    films: int
+    report: list[tuple[int, str, str, str]]
+    seconds: float
+    replaced: int = 0
+    groups: tuple[int, ...] = ()
+    """Of the films of the store, which belong to one patient or are nearly the same; known when they were read."""
+    read_again: bool = True
+
+    @property
+    def verdicts(self) -> Counter[tuple[str, str]]:
+        return Counter((verdict, reason) for _, verdict, reason, _ in self.report)
+
+
+@owner_only()
+def ingest(
+    source: Path,
+    site: str,
+    *,
+    labels: Labels | None = None,
+    labels_file: Path | None = None,
+    collection: str | None = None,
+    size: int = 128,
+    fit: Fit = "pad",
+    equalise: bool = False,
+    views: tuple[str, ...] = FRONTAL,
+    body_parts: tuple[str, ...] = CHEST,
+    without: Path | None = None,
+    write_dicom: Path | None = None,
+    provenance: str | None = None,
+    store: Path | None = None,
+    replace: bool = False,
+    processes: int | None = None,
+    seconds: float = 60,
+    seed: int = 0,
+) -> IngestResult:
+    """Ingest `source` into the store of `site` (or into the folder `store`); run again after a stop, it continues.
+
+    `labels_file` is the file `labels` came from, so that it is not taken for a film. `without` is a store, usually the
+    reference set, whose films and patients are left out.
+    """
+    checked_name(site)
+    records = records_of(source, collection, labels, labels_file)
+    if unknown := set(views) - set(VIEWS):
+        raise UserError(f"--views {', '.join(sorted(unknown))} unknown; choose from {', '.join(VIEWS)}")
+    if write_dicom and write_dicom.resolve().is_relative_to(source.resolve()):
+        raise UserError("--write-dicom: the folder lies inside SOURCE, where the next ingest would read it again")
+    if write_dicom and any(record.source != "dicom" for record in records.values()):
+        raise UserError("--write-dicom: this collection holds pictures, not DICOM files; leave the option out")
+    settings = Settings(
+        labels or Labels({}), site_key(key_file(site)), size, fit, equalise, views, body_parts, write_dicom, provenance
+    )
+    folder = store or site_store(site)
+    fingerprint = fingerprint_of(records, settings, without, seed)
+    if not replace and (folder / "store.json").is_file():
+        return _finished(folder, fingerprint)
+    with Journal(folder / ".ingest", fingerprint, size) as journal:
+        began, replaced = _examine_all(records, journal, settings, processes or len(os.sched_getaffinity(0)), seconds)
+        outcomes, group_of = settle(journal.outcomes, read_store(without).manifest if without else None)
+        accepted = [place for place, outcome in outcomes.items() if outcome.verdict == Verdict.ACCEPTED]
+        groups = [group_of[place] for place in accepted]
+        if write_dicom:
+            _remove_unaccepted(write_dicom, journal.outcomes, outcomes)
+        _write(folder, site, journal, outcomes, groups, settings, seed, fingerprint)
+        journal.discard()
+    return IngestResult(
+        folder,
+        len(accepted),
+        _report(outcomes),
+        time.perf_counter() - began,
+        replaced,
+        tuple(groups),
+    )
+
+
+def temporary(reason: str, detail: str) -> bool:
+    """A refusal that may end without a change to the file: a share that is back, a decoder installed, more time."""
+    return reason in (Reason.UNREADABLE, Reason.TIMED_OUT, Reason.CRASHED) or ": needs " in detail
+
+
+HINTS = {
+    str(Reason.NOT_DICOM): (
+        ", and PNG or JPEG films need a row in the label table, or a folder a class; archives must be unpacked first"
+    ),
+    str(Reason.NOT_PICTURE): ", and DICOM films need --labels FILE or --label CLASS, also in a folder a class",
+    str(Reason.NO_LABEL): ", and the column film must hold paths below SOURCE, or SOP instance UIDs",
+}
+
+
+def check_rejects(result: IngestResult, most: float) -> None:
+    """Too many refused files usually mean a wrong folder or a wrong label table."""
+    if not result.report:
+        raise WorkFailed("SOURCE has no files")
+    asked_for = result.verdicts.get((Verdict.REJECTED, Reason.IN_REFERENCE), 0)  # left out because --without says so
+    refused = len(result.report) - result.films - asked_for
+    if result.films == 0 or refused > most * len(result.report):
+        (_, reason), count = max(
+            ((v, n) for v, n in result.verdicts.items() if v[0] != Verdict.ACCEPTED), key=lambda item: item[1]
+        )
+        what = (
+            "nothing was stored" if result.films == 0 else f"the {result.films} accepted films were stored all the same"
+        )
+        raise WorkFailed(
+            f"{refused + asked_for} of {len(result.report)} files were not accepted, more than --max-rejects {most:g} "
+            f"allows; the most frequent reason is: {reason} ({count}){HINTS.get(reason, '')}; {what}"
+        )
+
+
+def _finished(folder: Path, fingerprint: str) -> IngestResult:
+    store = read_store(folder)
+    if store.info["ingest"] != fingerprint:
+        raise UserError(
+            f"{folder.name} already has a film store of {len(store.films)} films, from another source or with other "
+            "settings; use --replace to ingest it anew, or choose another --site"
+        )
+    with (folder / "ingest_report.csv").open(newline="") as file:
+        rows = [(int(row["file"]), row["verdict"], row["reason"], row["detail"]) for row in csv.DictReader(file)]
+    return IngestResult(folder, len(store.films), rows, 0.0, read_again=False)
+
+
+def _examine_all(
+    records: dict[int, FilmRecord], journal: Journal, settings: Settings, processes: int, seconds: float
+) -> tuple[float, int]:
+    """Fill the journal; returns when the workers were ready, and how many of them had to be replaced."""
+    done = {place for place, o in journal.outcomes.items() if not temporary(str(o.reason or ""), o.detail)}
+    todo = [place for place in records if place not in done]
+    if not todo:
+        return time.perf_counter(), 0
+    tasks = [records[place] for place in todo]
+    batches = batches_of(tasks)
+    accepted = sum(outcome.verdict == Verdict.ACCEPTED for outcome in journal.outcomes.values())
+    workers: Workers[FilmRecord, Outcome] = Workers(
+        _start, (settings,), min(processes, len(todo)), seconds, ["fedpdc_med.imaging.ingest.examine"]
+    )
+    with workers, progress("reading films", len(records)) as step:
+        began = time.perf_counter()
+        step(len(done))
+        try:
+            for index, result in workers.run(tasks, batches):
+                outcome = _lost(result, seconds) if isinstance(result, Lost) else result
+                accepted += outcome.verdict == Verdict.ACCEPTED
+                journal.add([(todo[index], outcome)])
+                step(1, f"{accepted} accepted")
+        except KeyboardInterrupt:
+            raise WorkFailed(
+                f"stopped after {len(journal.outcomes)} of {len(records)} files; run the same command again to continue"
+            ) from None
+    return began, workers.replaced
+
+
+def _start(settings: Settings) -> Callable[[FilmRecord], Outcome]:
+    # Imported in the workers only: the parent has no use for MONAI and its long import.
+    from fedpdc_med.imaging.ingest.examine import start
+
+    return start(settings)
+
+
+def _lost(lost: Lost, seconds: float) -> Outcome:
+    if lost.timed_out:
+        return Outcome(Verdict.REJECTED, Reason.TIMED_OUT, f"more than {seconds:g} s")
+    return Outcome(Verdict.REJECTED, Reason.CRASHED)
+
+
+def _remove_unaccepted(folder: Path, before: dict[int, Outcome], after: dict[int, Outcome]) -> None:
+    """Duplicates are known only when all films are; their DICOM files were already written."""
+    kept = {dicom_name(outcome.row) for outcome in after.values() if outcome.verdict == Verdict.ACCEPTED}
+    for outcome in before.values():
+        if outcome.row and dicom_name(outcome.row) not in kept:
+            (folder / dicom_name(outcome.row)).unlink(missing_ok=True)
+
+
+def _write(
+    folder: Path,
+    site: str,
+    journal: Journal,
+    outcomes: dict[int, Outcome],
+    groups: list[int],
+    settings: Settings,
+    seed: int,
+    fingerprint: str,
+) -> None:
+    accepted = [place for place in sorted(outcomes) if outcomes[place].verdict == Verdict.ACCEPTED]
+    if accepted or not (folder / "store.json").is_file():  # a store keeps the report of its own films
+        write_report(folder, _report(outcomes))
+    if not accepted:
+        return
+    manifest = with_splits(pd.DataFrame([outcomes[place].row for place in accepted]), groups, seed)
+    write_store(
+        folder,
+        journal.films(accepted),
+        manifest,
+        site=site,
+        size=settings.size,
+        ingest=fingerprint,
+        processing={"fit": settings.fit, "equalise": settings.equalise, "views": list(settings.views)},
+    )
+
+
+def _report(outcomes: dict[int, Outcome]) -> list[tuple[int, str, str, str]]:
+    return [(place, str(o.verdict), str(o.reason or ""), o.detail) for place, o in sorted(outcomes.items())]

@@ -1,0 +1,1 @@
+"""Films drawn by code."""

@@ -1,0 +1,47 @@
+"""What a method is: the local loss of a step and the weights of a round, one short file a method."""
+
+from typing import Any
+
+from pydantic import ValidationError
+
+from fedpdc_med.common.errors import UserError
+from fedpdc_med.methods.abavg import ABAVG
+from fedpdc_med.methods.data_sharing import DataSharing
+from fedpdc_med.methods.fedavg import FedAvg
+from fedpdc_med.methods.fedpdc import FedPDC
+from fedpdc_med.methods.fedpdc_ce import FedPDCCE
+from fedpdc_med.methods.fedprox import FedProx
+from fedpdc_med.methods.learned_weights import LearnedWeights
+from fedpdc_med.methods.moon import MOON
+from fedpdc_med.methods.parts import Batch, Context, Method, Scored
+from fedpdc_med.methods.pooled import Pooled
+from fedpdc_med.methods.reference_only import ReferenceOnly
+from fedpdc_med.methods.server_finetune import ServerFinetune
+from fedpdc_med.methods.solo import SOLO
+
+PAPER = (FedAvg, FedProx, MOON, SOLO, FedPDC)
+OURS = (FedPDCCE,)
+COMPETITORS = (ABAVG, DataSharing, ServerFinetune, LearnedWeights, ReferenceOnly, Pooled)  # for the same public set
+METHODS: dict[str, type[Method]] = {method.name: method for method in (*PAPER, *OURS, *COMPETITORS)}
+
+__all__ = ["METHODS", "Batch", "Context", "FedAvg", "Method", "Scored", "make_method", "method_class"]
+
+
+def method_class(name: str) -> type[Method]:
+    if name not in METHODS:
+        raise UserError(f"there is no method {name!r}; choose one of {', '.join(METHODS)}")
+    return METHODS[name]
+
+
+def make_method(name: str, **settings: Any) -> Method:
+    """The method of that name; a wrong setting is a UserError that names it and the value seen."""
+    cls = method_class(name)
+    unknown = sorted(set(settings) - set(cls.model_fields))
+    if unknown:
+        known = ", ".join(cls.model_fields) or "none"
+        raise UserError(f"method {name!r} has no setting {unknown[0]!r}; its settings are: {known}")
+    try:
+        return cls(**settings)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise UserError(f"method {name!r}, setting {first['loc'][0]!r} = {first['input']!r}: {first['msg']}") from None

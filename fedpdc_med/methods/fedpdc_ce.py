@@ -1,0 +1,16 @@
+"""FedPDC with a correction that acts, the recommended method; docs/recommended.md explains it."""
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from fedpdc_med.methods.fedpdc import FedPDC
+
+
+class FedPDCCE(FedPDC):
+    """FedPDC with the cross-entropy of public films as its correction, from the first round on."""
+
+    name: ClassVar[str] = "fedpdc-ce"
+    unscored: ClassVar[float] = 0.0  # the paper leaves a site without a score uncorrected; here it is corrected in full
+    correction: Literal["cross-entropy"] = "cross-entropy"
+    strength: Annotated[float, Field(ge=0)] | Literal["adaptive", "by-size"] = "by-size"

@@ -1,0 +1,68 @@
+"""Learned aggregation weights, as in FedLAW: Li et al., Revisiting Weighted Aggregation in Federated Learning, 2023."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from fedpdc_med.methods.parts import Method, Scored
+from fedpdc_med.methods.weighting import by_score
+
+STEPS, BATCH, RATE = 50, 128, 0.1  # of Adam, on the logarithms of the weights
+LEAST = 1e-4  # where a search starts that would start at zero, from which no gradient leads away
+
+
+class LearnedWeights(Method):
+    """FedAvg's local steps; weights by gradient on the weighting films' loss, starting from equation 4."""
+
+    name: ClassVar[str] = "learned-weights"
+
+    @property
+    def searches_weights(self) -> bool:
+        return True
+
+    def weights(self, scored: Sequence[Scored]) -> list[float] | None:
+        return by_score([update.score for update in scored])
+
+
+def search_weights(
+    model: nn.Module,  # only its architecture counts
+    states: Sequence[dict[str, Tensor]],
+    start: Sequence[float],
+    images: Tensor,
+    labels: Tensor,
+    seed: int,
+) -> list[float]:
+    """The weights whose average of the states has the lowest cross-entropy found; never a higher one than `start`."""
+    stacked = {key: torch.stack([s[key] for s in states]) for key, t in states[0].items() if t.is_floating_point()}
+    counters = {key: tensor for key, tensor in states[0].items() if key not in stacked}
+    trained = {key for key, _ in model.named_parameters()}
+    model.eval()
+
+    def loss_at(weights: Tensor, chosen: Tensor) -> Tensor:
+        # BatchNorm's statistics are averaged with the same weights, but PyTorch has no gradient for them.
+        given = {key: weights if key in trained else weights.detach() for key in stacked}
+        average = {key: torch.tensordot(given[key], each, dims=1) for key, each in stacked.items()}
+        _, logits = functional_call(model, (average, counters), (images[chosen],))
+        return F.cross_entropy(logits, labels[chosen], reduction="sum")
+
+    @torch.no_grad()
+    def loss_of(weights: Tensor) -> float:
+        return sum(float(loss_at(weights, part)) for part in torch.arange(len(labels)).split(BATCH))
+
+    begin = torch.tensor(start, device=images.device)
+    free = begin.clamp(min=LEAST).log().requires_grad_()
+    optimiser = torch.optim.Adam([free], lr=RATE)
+    generator = torch.Generator().manual_seed(seed)
+    for _ in range(STEPS):
+        chosen = torch.randperm(len(labels), generator=generator)[:BATCH]
+        optimiser.zero_grad()
+        (loss_at(free.softmax(0), chosen) / len(chosen)).backward()
+        optimiser.step()
+    found = free.detach().softmax(0)
+    if not loss_of(found) < loss_of(begin):  # no better, or not a number
+        return list(start)
+    return found.double().div(found.double().sum()).tolist()

@@ -1,0 +1,35 @@
+"""MOON: Li, He and Song, Model-Contrastive Federated Learning, 2021."""
+
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field
+from torch import Tensor
+
+from fedpdc_med.methods.parts import Batch, Context, Method
+
+
+def contrastive_loss(projection: Tensor, of_global: Tensor, of_previous: Tensor, temperature: float) -> Tensor:
+    """-log(exp(sim(z, z_glob)/T) / (exp(sim(z, z_glob)/T) + exp(sim(z, z_prev)/T))), mean over the batch."""
+    towards = F.cosine_similarity(projection, of_global) / temperature
+    away = F.cosine_similarity(projection, of_previous) / temperature
+    return F.softplus(away - towards).mean()
+
+
+class MOON(Method):
+    """FedAvg plus a term that draws a site's projections to the global model's and away from its own last ones."""
+
+    name: ClassVar[str] = "moon"
+    keeps_local_model: ClassVar[bool] = True
+    mu: float = Field(default=5.0, ge=0)
+    temperature: float = Field(default=0.5, gt=0)
+
+    def local_loss(self, batch: Batch, context: Context) -> Tensor:
+        supervised = super().local_loss(batch, context)
+        if context.previous_model is None:  # a site's first round: nothing to move away from
+            return supervised
+        with torch.no_grad():
+            of_global, _ = context.global_model(batch.images)
+            of_previous, _ = context.previous_model(batch.images)
+        return supervised + self.mu * contrastive_loss(batch.projection, of_global, of_previous, self.temperature)

@@ -1,0 +1,1 @@
+"""How fast things are: benchmarks of speed and cost."""

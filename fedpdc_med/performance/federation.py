@@ -1,0 +1,84 @@
+"""What FLARE costs: seconds a round beyond training, beside the local engine on the same hospitals."""
+
+import json
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+
+from fedpdc_med.engines.flare.jobs import Pace
+from fedpdc_med.engines.flare.parties import Parties
+from fedpdc_med.engines.flare.trial import Trial, scratch, trial_sites
+from fedpdc_med.engines.local import ProcessEngine
+from fedpdc_med.federation.coordinator import Coordinator
+from fedpdc_med.federation.data import Federation
+from fedpdc_med.federation.protocol import Assignment, Failure, Update
+from fedpdc_med.methods import FedAvg
+from fedpdc_med.runs.directory import Run
+from fedpdc_med.simulation.phantoms import collect
+from fedpdc_med.simulation.simulate import Settings, make
+
+
+@dataclass(frozen=True)
+class Spent:
+    engine: str
+    round: float
+    training: float
+
+    @property
+    def beyond(self) -> float:
+        return self.round - self.training
+
+
+class TimedEngine(ProcessEngine):
+    """The local engine, with a note of how long its sites trained."""
+
+    def __init__(self, federation: Federation, workers: int) -> None:
+        super().__init__(federation, workers)
+        self.training: list[float] = []
+
+    def train(self, assignments: Sequence[Assignment], answers: Path) -> Iterator[Update | Failure]:
+        started = time.perf_counter()
+        yield from super().train(assignments, answers)
+        self.training.append(time.perf_counter() - started)
+
+
+def measure(rounds: int, model: str, workers: int) -> list[Spent]:
+    sites, settings = trial_sites(None), Settings(rounds=rounds, model=model)
+    collected = collect(sites, None, settings.seed, workers)
+    with scratch() as place, Parties() as parties:
+        trial = Trial(place, sites, collected)
+        run = trial.begin(place / "timed", settings, FedAvg(), overwrite=False)
+        trial.start(parties)
+        trial.run(run, Pace(rounds_a_job=rounds, least=len(sites)), quiet)
+        lines = (run.folder / "timing.jsonl").read_text().splitlines()
+        over_flare = [json.loads(line) for line in lines][1:]
+    federation = make(settings, FedAvg(), sites, collected)
+    return [
+        local(federation, workers=len(sites)),
+        summed("FLARE", [one["seconds"] for one in over_flare], [one["training"] for one in over_flare]),
+    ]
+
+
+def local(federation: Federation, workers: int) -> Spent:
+    """As many workers as sites, because over FLARE each site has a process of its own."""
+    engine = TimedEngine(federation, workers)
+    with tempfile.TemporaryDirectory() as folder:
+        coordinator = Coordinator(federation, engine, Run.create(Path(folder) / "local", {"kind": "timing"}))
+        try:
+            seconds = [float(coordinator.run_round()["seconds"]) for _ in range(federation.rounds)]
+        finally:
+            engine.close()
+    return summed("this machine", seconds[1:], engine.training[1:])
+
+
+def summed(engine: str, seconds: list[float], training: list[float]) -> Spent:
+    beyond = median(np.subtract(seconds, training).tolist())
+    return Spent(engine, median(seconds), median(seconds) - beyond)
+
+
+def quiet(run: Run) -> None: ...

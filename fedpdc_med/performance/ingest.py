@@ -1,0 +1,73 @@
+"""How fast ingest reads films, beside a bare pydicom loop that only decodes and resizes them."""
+
+import multiprocessing
+import time
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedpdc_med.common.errors import UserError
+from fedpdc_med.common.processes import keep_memory
+from fedpdc_med.imaging.ingest.labels import one_label
+from fedpdc_med.imaging.ingest.pipeline import ingest
+
+PRELOAD = ["__main__", "fedpdc_med.imaging.ingest.examine"]
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Films a second of each round, bare loop and ingest in turn, with the same number of processes."""
+
+    films: int
+    processes: int
+    bare: list[float]
+    ours: list[float]
+
+    @property
+    def ratios(self) -> list[float]:
+        """Ingest against the bare loop of the same round, sorted: a machine that slows down slows both."""
+        return sorted(ours / bare for ours, bare in zip(self.ours, self.bare, strict=True))
+
+
+def measure(folder: Path, stores: Path, *, processes: int, rounds: int, size: int = 128) -> Speed:
+    """Read all DICOM files of `folder` in turn both ways; neither clock runs while processes start and import."""
+    files = sorted(path for path in folder.rglob("*.dcm"))
+    if not files:
+        raise UserError("there is no file *.dcm below the folder")
+    bare, ours = [], []
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(PRELOAD)
+    with context.Pool(processes, _as_our_workers) as pool:
+        pool.map(partial(bare_film, size=size), files[: 2 * processes])
+        for turn in range(rounds):
+            began = time.perf_counter()
+            films = list(pool.imap_unordered(partial(bare_film, size=size), files, chunksize=8))
+            bare.append(len(films) / (time.perf_counter() - began))
+            result = ingest(
+                folder, "speed", labels=one_label("normal"), store=stores / str(turn), processes=processes, size=size
+            )
+            ours.append(len(result.report) / result.seconds)
+    return Speed(len(files), processes, bare, ours)
+
+
+def bare_film(path: Path, size: int) -> NDArray[np.uint8]:
+    """What anybody would write: no modality or VOI LUT, no inversion, no checks, no hashes, aspect not kept."""
+    import pydicom
+    import torch
+
+    stored = pydicom.dcmread(path).pixel_array
+    film = torch.nn.functional.interpolate(
+        torch.from_numpy(stored.astype(np.float32))[None, None], (size, size), mode="area"
+    )
+    return (film[0] / film.max() * 255).byte().numpy()
+
+
+def _as_our_workers() -> None:
+    """The bare loop gets what our workers have, or the comparison would measure the C library's memory management."""
+    import torch
+
+    torch.set_num_threads(1)
+    keep_memory()

@@ -1,0 +1,68 @@
+"""What a round of each method costs beside FedAvg's: seconds, measured in turns with it, and bytes."""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedpdc_med.benchmarks.catalogue import make_experiment
+from fedpdc_med.benchmarks.results import described
+from fedpdc_med.benchmarks.run import build
+from fedpdc_med.common.progress import progress
+from fedpdc_med.engines.local import ProcessEngine
+from fedpdc_med.federation.coordinator import Coordinator
+from fedpdc_med.federation.pooled import arranged
+from fedpdc_med.methods import METHODS, Method, make_method
+from fedpdc_med.performance.training import noise
+from fedpdc_med.runs.directory import Run
+
+IMAGES = 20_000
+VARIANTS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("fedpdc", {"correction": "proximal"}),
+    ("fedpdc", {"correction": "reference"}),
+    ("fedpdc-ce", {"strength": 1}),
+    ("fedpdc-ce", {"weighting": "learned"}),
+    ("data-sharing", {"copies": 5}),
+    ("server-finetune", {"server_epochs": 10}),
+)
+
+
+def measure(workers: int, repeats: int) -> list[dict[str, Any]]:
+    """Rounds of every method in turns with FedAvg's: on a noisy machine only their ratio means something."""
+    methods = [make_method(name) for name in METHODS if name != "fedavg"]
+    methods += [make_method(name, **settings) for name, settings in VARIANTS]
+    rows = []
+    with coordinator_of(make_method("fedavg"), workers) as fedavg, progress("cost", len(methods)) as step:
+        for method in methods:
+            with coordinator_of(method, workers) as other:
+                pairs = [(other.run_round(), fedavg.run_round()) for _ in range(repeats)]
+            ratios = [ours["seconds"] / theirs["seconds"] for ours, theirs in pairs]
+            name = described({"name": method.name, **method.model_dump()})
+            rows.append(
+                {
+                    "method": name,
+                    "seconds_of_fedavg": float(np.median(ratios)),
+                    "all_ratios": ratios,
+                    "bytes_per_round": pairs[-1][0]["bytes"],
+                }
+            )
+            step(1, f"{name}: {rows[-1]['seconds_of_fedavg']:.2f} of FedAvg's time")
+    return rows
+
+
+@contextmanager
+def coordinator_of(method: Method, workers: int) -> Iterator[Coordinator]:
+    """A federation that has done its first round, in which no method has anything to contrast or correct yet."""
+    experiment = make_experiment("cifar10-cnn-b0.1", "quick", method.name)
+    federation = arranged(build(experiment, method, noise(IMAGES)))
+    engine = ProcessEngine(federation, workers)
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            coordinator = Coordinator(federation, engine, Run.create(Path(folder) / "run", {}))
+            coordinator.run_round()
+            yield coordinator
+        finally:
+            engine.close()

@@ -1,0 +1,149 @@
+"""How long the pages take on a large run: 100,000 predictions, 50 sites, 20 classes."""
+
+import json
+import logging
+import os
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import tomli_w
+from safetensors.numpy import save_file
+
+from fedpdc_med.common.errors import WorkFailed
+from fedpdc_med.runs.listing import RUNS_FOLDER
+from fedpdc_med.runs.predictions import GLOBAL
+
+PREDICTIONS, SITES, CLASSES, ROUNDS = 100_000, 50, 20, 50
+LIMIT_SECONDS = 3.0
+NAMES = [f"finding-{k:02d}" for k in range(1, CLASSES + 1)]
+HOSPITALS = [f"hospital-{k:02d}" for k in range(1, SITES + 1)]
+SCRIPT = "from fedpdc_med.review.app.shell import PAGES, show\nshow(PAGES[{number}])\n"
+
+
+def measure() -> dict[str, Any]:
+    """Seconds of every page: opened for the first time, and again with what has been counted kept."""
+    logging.disable(logging.WARNING)  # Streamlit warns again and again that no browser is there
+    from streamlit.testing.v1 import AppTest
+
+    from fedpdc_med.review.app.shell import PAGES
+
+    with tempfile.TemporaryDirectory() as folder:
+        runs = Path(folder)
+        write_run(runs / "large-a", seed=0)
+        write_run(runs / "large-b", seed=1)
+        before = os.environ.get(RUNS_FOLDER)
+        os.environ[RUNS_FOLDER] = str(runs)
+        try:
+            rows = []
+            for number, page in enumerate(PAGES):
+                test = AppTest.from_string(SCRIPT.format(number=number), default_timeout=300)
+                test.session_state["run"], test.session_state["second"] = "large-a", "large-b"
+                first, again = _seconds(test), _seconds(test)
+                if test.exception or test.error:
+                    raise WorkFailed(f"the page {page.title} could not be drawn")
+                rows.append({"page": page.title, "first_load": first, "after_first_load": again})
+        finally:
+            logging.disable(logging.NOTSET)
+            os.environ.pop(RUNS_FOLDER)
+            if before is not None:
+                os.environ[RUNS_FOLDER] = before
+    return {"predictions": PREDICTIONS, "sites": SITES, "classes": CLASSES, "pages": rows}
+
+
+def _seconds(test: Any) -> float:
+    started = time.perf_counter()
+    test.run()
+    return round(time.perf_counter() - started, 3)
+
+
+def write_run(folder: Path, seed: int) -> None:
+    """A run directory as `fedpdc simulate` leaves it, with drawn numbers in place of trained ones."""
+    folder.mkdir()
+    generator = np.random.default_rng(seed)
+    (folder / "config.toml").write_text(tomli_w.dumps(_config(seed)))
+    lines = (json.dumps(_round(number, generator)) for number in range(1, ROUNDS + 1))
+    (folder / "rounds.jsonl").write_text("".join(line + "\n" for line in lines))
+    predictions(generator).to_parquet(folder / "predictions.parquet", index=False)
+    save_file({"weight": generator.normal(size=(64, 64)).astype(np.float32)}, folder / "model.safetensors")
+
+
+def predictions(generator: np.random.Generator) -> pd.DataFrame:
+    """Holdout 40 %, weighting 10 %, external 10 %, and each site's own films twice: by the global and by its model."""
+    local = np.repeat(HOSPITALS, PREDICTIONS // (5 * SITES)).tolist()
+    tenth = PREDICTIONS // 10
+    pieces = [
+        _piece(GLOBAL, "holdout", ["reference"] * (4 * tenth), generator),
+        _piece(GLOBAL, "weighting", ["reference"] * tenth, generator),
+        _piece(GLOBAL, "external", ["outside"] * tenth, generator),
+        _piece(GLOBAL, "local", local, generator),
+    ]
+    own = pieces[-1].assign(model=pieces[-1]["site"])
+    columns = [name for name in own.columns if name.startswith("p:")]
+    own[columns] = own[columns].to_numpy()[:, ::-1]
+    return pd.concat([*pieces, own], ignore_index=True)
+
+
+def _piece(model: str, split: str, sites: list[str], generator: np.random.Generator) -> pd.DataFrame:
+    films = len(sites)
+    # Labels, patients and film names depend on the split alone, so that two runs share their films.
+    fixed = np.random.default_rng(films)
+    patients = np.arange(films) // 2
+    truth = fixed.integers(CLASSES, size=patients.max() + 1)[patients]
+    odds = generator.normal(size=(films, CLASSES))
+    odds[np.arange(films), truth] += 2
+    chance = np.exp(odds)
+    chance /= chance.sum(axis=1, keepdims=True)
+    frame = pd.DataFrame(
+        {
+            "model": model,
+            "split": split,
+            "site": sites,
+            "film": [f"{split}-{k:06d}" for k in range(films)],
+            "patient": [f"{split}-{k:06d}" for k in patients],
+            "label": np.array(NAMES)[truth],
+            "sex": fixed.choice(["F", "M"], films),
+            "age_band": fixed.choice(["0-19", "20-39", "40-59", "60-79", "80+"], films),
+            "view": fixed.choice(["PA", "AP"], films),
+            "source": fixed.choice(["dicom", "collection"], films),
+        }
+    )
+    return pd.concat([frame, pd.DataFrame(chance.astype(np.float32), columns=[f"p:{name}" for name in NAMES])], axis=1)
+
+
+def _config(seed: int) -> dict[str, Any]:
+    def site(takes_part: bool) -> dict[str, Any]:
+        films = dict.fromkeys(NAMES, 80) if takes_part else {}
+        return {"title": "", "takes_part": takes_part, "films": 2000, "patients": 1000, "training_films": films}
+
+    sites = {name: site(True) for name in HOSPITALS} | {"outside": site(False)}
+    return {
+        "kind": "simulation",
+        "classes": NAMES,
+        "simulation": {"rounds": ROUNDS, "tau": 1.0, "model": "cnn", "norm": "batch", "seed": seed},
+        "method": {"name": "fedpdc"},
+        "sites": sites,
+        "reference": {"provenance": "drawn numbers", "films": PREDICTIONS // 2, "splits": {}},
+        "data": {"fingerprints": {}},
+    }
+
+
+def _round(number: int, generator: np.random.Generator) -> dict[str, Any]:
+    scores = generator.uniform(0.2, 0.9, SITES)
+    recall = dict(zip(NAMES, generator.uniform(size=CLASSES).round(4).tolist(), strict=True))
+    sites = {
+        name: {
+            "status": "ok",
+            "films": 1600,
+            "loss": 1.0,
+            "score": float(score),
+            "recall": recall,
+            "weight": float(score / scores.sum()),
+            "dissimilarity": float(0.8 / score),
+        }
+        for name, score in zip(HOSPITALS, scores, strict=True)
+    }
+    return {"round": number, "seconds": 1.0, "accuracy": 0.6, "recall": recall, "sites": sites}

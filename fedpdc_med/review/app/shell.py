@@ -1,0 +1,221 @@
+"""The frame around every page: which run, which films, the research-use banner, and errors as sentences."""
+
+import logging
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from traceback import format_exc
+from typing import Literal, NamedTuple
+
+import streamlit as st
+from PIL import Image
+
+from fedpdc_med import RESEARCH_USE_ONLY
+from fedpdc_med.common import console as terminal
+from fedpdc_med.common.errors import UserError
+from fedpdc_med.review import model_facts as facts
+from fedpdc_med.review.app import widgets as look
+from fedpdc_med.review.app.cache import opened
+from fedpdc_med.runs.by_method import first_shown
+from fedpdc_med.runs.listing import RUN, Choice, Listed, RunView, list_runs, runs_folder, unfinished
+from fedpdc_med.runs.predictions import GLOBAL
+
+log = logging.getLogger(__name__)
+NO_SECOND, NOBODY = "", "no second run"
+INTERVALS = {"wilson": "by patient (recommended)", "exact": "exact (Clopper-Pearson), films as if independent"}
+WHERE = "Of recall, on Overview, Per-class recall, subgroups and Sign-off; other pages have intervals by patient."
+REFRESH_SECONDS = 5.0
+
+
+class Page(NamedTuple):
+    title: str
+    icon: str
+    module: str  # imported when the page is first drawn: Grad-CAM and ROC pages bring heavy libraries
+
+    @property
+    def draw(self) -> Callable[[RunView, Choice], None]:
+        return import_module(f"fedpdc_med.review.app.{self.module}_page").page
+
+
+PAGES = (
+    Page("Overview", ":material/summarize:", "overview"),
+    Page("Per-class recall", ":material/bar_chart:", "recall"),
+    Page("Who shaped the model", ":material/groups:", "shaped"),
+    Page("Errors", ":material/grid_on:", "errors"),
+    Page("Operating point", ":material/tune:", "operating"),
+    Page("Calibration and discrimination", ":material/ssid_chart:", "calibration"),
+    Page("Shortcuts and subgroups", ":material/troubleshoot:", "shortcuts"),
+    Page("Compare", ":material/compare_arrows:", "compare"),
+    Page("Sign-off", ":material/fact_check:", "signoff"),
+)
+
+
+class Picked(NamedTuple):
+    """What the sidebar says."""
+
+    root: Path
+    view: RunView
+    choice: Choice
+
+
+def main() -> None:
+    st.set_page_config(page_title="fedpdc review", page_icon=tab_icon(), layout="wide")
+    st.html(f"<style>{look.LAYOUT}</style>")
+    picked: list[Picked] = []
+    pages = [
+        st.Page(
+            partial(draw, page, picked),
+            title=page.title,
+            icon=page.icon,
+            url_path=page.module,
+            default=page is PAGES[0],
+        )
+        for page in PAGES
+    ]
+    current = st.navigation(pages)
+    # The sidebar is drawn outside the page, because Streamlit forgets a page's widgets when another page opens.
+    picked += frame(current.title)
+    current.run()
+
+
+def tab_icon() -> Image.Image:
+    """Three white bars on blue, drawn here: a browser would fetch an icon that is only named from the web."""
+    icon = Image.new("RGB", (32, 32), look.ACCENT)
+    for left, top in ((5, 18), (13, 11), (21, 5)):
+        icon.paste("white", (left, top, left + 6, 27))
+    return icon
+
+
+def show(page: Page) -> None:
+    """One page in its frame, without the navigation."""
+    draw(page, frame(page.title))
+
+
+def frame(title: str) -> list[Picked]:
+    """Banner, title and sidebar; nothing is picked where there is no sound run to show."""
+    st.warning(RESEARCH_USE_ONLY, icon=":material/science:")
+    st.header(title, anchor=False)
+    with sentences(title):
+        root = runs_folder()
+        name, others = choose_run(root)
+        view = opened(root, name)
+        choice = choose(root, view, others)
+        st.markdown("  \n".join(look.plain(line) for line in said_of(view, choice.second)))
+        return [Picked(root, view, choice)]
+    return []
+
+
+def draw(page: Page, picked: list[Picked]) -> None:
+    for root, view, choice in picked:
+        with sentences(page.title):
+            if view.status == "finished":
+                page.draw(view, choice)
+            else:
+                st.fragment(partial(follow, page, root, view.name, choice), run_every=REFRESH_SECONDS)()
+
+
+@contextmanager
+def sentences(title: str) -> Iterator[None]:
+    """A mistake is one sentence on the page, and never a stack trace."""
+    try:
+        yield
+    except UserError as error:
+        st.error(look.plain(error), icon=":material/error:")
+    except Exception:
+        log.error("the page %s could not be drawn\n%s", title, terminal.shown(format_exc()))
+        st.error("This page could not be drawn; the terminal that runs the app says why.", icon=":material/error:")
+
+
+def follow(page: Page, root: Path, name: str, choice: Choice) -> None:
+    """A page of a run in progress, drawn again every few seconds until the run ends."""
+    with sentences(page.title):
+        view = opened(root, name)
+        if view.status == "finished":
+            st.rerun()
+        st.info(
+            look.plain(f"{unfinished(view)}. This page follows the run by itself."), icon=":material/hourglass_top:"
+        )
+        try:
+            page.draw(view, choice)
+        except UserError as error:  # what a page needs may not be there yet
+            if str(error) != unfinished(view):
+                st.info(look.plain(error))
+
+
+def choose_run(root: Path) -> tuple[str, list[Listed]]:
+    """The run a reader chose; the first time the one a link names, or the newest that is no comparison."""
+    listing = list_runs(root)
+    if not listing:
+        raise UserError(
+            "There are no runs in the runs folder. Make one with: fedpdc simulate, or say where runs are: "
+            "fedpdc review RUNS"
+        )
+    names = [listed.name for listed in listing]
+    if st.session_state.get("run") not in names:
+        wanted = st.query_params.get("run") or os.environ.get(RUN)
+        st.session_state["run"] = wanted if wanted in names else first_shown(root, listing)
+        if wanted and wanted not in names:
+            st.info("The run that the link names is not in the runs folder; another one is shown instead.")
+    status = {listed.name: listed.status for listed in listing}
+    name = st.sidebar.selectbox("Run", names, key="run", format_func=lambda one: labelled(one, status[one]))
+    st.query_params["run"] = name
+    return name, [listed for listed in listing if listed.name != name and listed.status == "finished"]
+
+
+def labelled(name: str, status: str) -> str:
+    note = {"running": " (in progress)", "no run": " (no run)"}.get(status, "")
+    return f"{name}{note}"
+
+
+def said_of(view: RunView, second: RunView | None) -> Iterator[str]:
+    """Which runs are shown, each with its method, so that nobody takes a comparison for the model itself."""
+    yield f"Run: {view.name}. Method: {facts.method_of(view)}."
+    if second:
+        yield f"Compared with: {second.name}. Method: {facts.method_of(second)}."
+
+
+def choose(root: Path, view: RunView, others: list[Listed]) -> Choice:
+    st.sidebar.caption(look.plain(f"Method: {facts.method_of(view)}"))
+    second = pick(
+        "Compare with", [NO_SECOND, *(listed.name for listed in others)], "second", lambda name: name or NOBODY
+    )
+    split, model = "", GLOBAL
+    if view.splits:
+        split = pick("Films", view.splits, "split", str)
+        st.sidebar.caption(look.plain(look.films_of(split)))
+        models = view.models_on(split)
+        model = models[0] if len(models) == 1 else pick("Model", models, "model", view.title_of)
+    remember("interval", list(INTERVALS))
+    interval: Literal["wilson", "exact"] = st.sidebar.radio(
+        "95 % interval", ("wilson", "exact"), key="interval", format_func=INTERVALS.__getitem__, help=WHERE
+    )
+    st.query_params["interval"] = interval
+    return Choice(second_run(root, second), split, interval, model)
+
+
+def second_run(root: Path, name: str) -> RunView | None:
+    """The run to compare with; a damaged one takes nothing of the first run's page away."""
+    if not name:
+        return None
+    try:
+        return opened(root, name)
+    except UserError as error:
+        st.sidebar.error(look.plain(error), icon=":material/error:")
+        return None
+
+
+def pick(label: str, options: list[str], key: str, shown: Callable[[str], str]) -> str:
+    remember(key, options)
+    chosen = st.sidebar.selectbox(label, options, key=key, format_func=shown)
+    st.query_params[key] = chosen
+    return chosen
+
+
+def remember(key: str, options: list[str]) -> None:
+    """What was chosen, also before a reload, or the first option where this run does not have it."""
+    if st.session_state.get(key) not in options:
+        before = st.query_params.get(key)
+        st.session_state[key] = before if before in options else options[0]

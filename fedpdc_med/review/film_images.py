@@ -1,0 +1,158 @@
+"""The images behind a run's film pseudonyms, from the film stores on this machine; or a sentence why there are none.
+
+A run names its stores by the checksum of their manifests, so a store is found wherever it lies under the data folder,
+and films that were ingested anew since the run are never mistaken for the ones it saw. A run directory may come from
+anybody: hospital modules are not loaded, because they are code, and no folder that a run names is opened.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fedpdc_med.common.errors import UserError
+from fedpdc_med.common.files import parsed, read_text
+from fedpdc_med.common.paths import home
+from fedpdc_med.imaging.store import original_shapes, read_store
+from fedpdc_med.runs.listing import RunView
+
+ELSEWHERE = (
+    "The films of {site} are not on this machine, or were ingested again since the run. "
+    "Films stay where they belong; open the review there, with FEDPDC_HOME naming its data folder, to see them."
+)
+
+NO_IMAGES = (
+    "To see the {name} images of this run, start the review with FEDPDC_DATA naming the folder that holds them; "
+    "CIFAR must be in its binary layout (.bin), because this app opens no pickled files."
+)
+
+
+@dataclass(frozen=True)
+class Held:
+    """One site's films: row i of `about` (film, label, patient, source, height, width) describes images[i]."""
+
+    images: np.ndarray
+    about: pd.DataFrame
+
+    @property
+    def rows(self) -> dict[str, int]:
+        return {film: row for row, film in enumerate(self.about["film"])}
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """The films of a run by site (`reference`, a site's name, or "" in a benchmark), and sentences about the absent."""
+
+    held: dict[str, Held]
+    absent: dict[str, str]
+
+    def images(self, sites: list[str], films: list[str]) -> list[np.ndarray | None]:
+        """The picture (channels, height, width) of each film, None where it cannot be shown."""
+        rows = {site: self.held[site].rows for site in set(sites) & set(self.held)}
+        places = [rows.get(site, {}).get(film) for site, film in zip(sites, films, strict=True)]
+        return [
+            None if place is None else np.asarray(self.held[site].images[place])
+            for site, place in zip(sites, places, strict=True)
+        ]
+
+    def why_not(self, site: str) -> str:
+        return self.absent.get(site, ELSEWHERE.format(site=site or "this run"))
+
+
+def open_shelf(view: RunView) -> Shelf:
+    """Every film of a run that is on this machine."""
+    try:
+        kind = view.config.get("kind")
+        if kind == "simulation":
+            return _stores(view)
+        if kind == "benchmark":
+            return _test_images(view)
+    except (KeyError, TypeError, AttributeError):
+        pass
+    return Shelf({}, {"": "This run does not say which films it used, so they cannot be shown."})
+
+
+def _stores(view: RunView) -> Shelf:
+    wanted = {str(site): str(print_) for site, print_ in view.config["data"]["fingerprints"].items()}
+    folders = {fingerprint: folder for folder, fingerprint in _stores_on_this_machine(view)}
+    held, absent = {}, {}
+    for site, fingerprint in wanted.items():
+        if fingerprint not in folders:
+            absent[site] = ELSEWHERE.format(site=site)
+            continue
+        try:
+            store = read_store(folders[fingerprint])
+        except (UserError, OSError, ValueError, KeyError):
+            absent[site] = f"The film store of {site} is damaged; ingest its films again."
+            continue
+        held[site] = Held(store.films, store.manifest)
+    return Shelf(held, absent)
+
+
+def _stores_on_this_machine(view: RunView) -> Iterator[tuple[Path, str]]:
+    """Every store in the data folder, and in the one that the run itself lies in, with its fingerprint."""
+    for root in dict.fromkeys([home().resolve(), view.folder.resolve().parent.parent]):
+        for pattern in ("sites/*", "reference", "phantoms/*/*/store"):
+            for folder in sorted(root.glob(pattern)):
+                try:
+                    info = parsed(json.loads, read_text(folder / "store.json"))
+                    yield folder, str(info["manifest_sha256"])[:16]
+                except (UserError, OSError, ValueError, KeyError, TypeError):
+                    continue
+
+
+def _test_images(view: RunView) -> Shelf:
+    """A benchmark's test images, where $FEDPDC_DATA holds the images it was run with, in a layout without pickles."""
+    from fedpdc_med.datasets import load
+
+    data: dict[str, Any] = view.config["data"]
+    name, folder = str(data["name"]), os.environ.get("FEDPDC_DATA")
+    try:
+        images = load(name, Path(folder) if folder else None, pickles=False)
+        if images.fingerprint() != data["fingerprint"]:
+            return Shelf({}, {"": f"The {name} images on this machine differ from the ones of this run."})
+    except (UserError, OSError, ValueError):
+        return Shelf({}, {"": NO_IMAGES.format(name=name)})
+    count = len(images.test_labels)
+    about = pd.DataFrame({"film": [f"test-{i:05d}" for i in range(count)], "patient": "", "source": name})
+    about = about.assign(label=np.array(images.classes)[images.test_labels], height="", width="")
+    return Shelf({"": Held(images.test_images, about)}, {})
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """Films of several sites side by side, for the shortcut checks; `shapes` is 0 where the original is unknown."""
+
+    images: np.ndarray
+    labels: np.ndarray
+    sources: np.ndarray
+    sites: np.ndarray
+    patients: np.ndarray
+    shapes: np.ndarray
+
+
+def gather(shelf: Shelf, classes: list[str], most: int, seed: int = 0) -> Gathered | None:
+    """Films of the run's classes from every site, a random `most` of them, because checks need no more."""
+    rows = [held.about.assign(site=site, row=np.arange(len(held.about))) for site, held in shelf.held.items()]
+    if not rows:
+        return None
+    about = pd.concat(rows, ignore_index=True)
+    about = about[about["label"].isin(classes)]
+    if about.empty:
+        return None
+    if len(about) > most:
+        about = about.sample(most, random_state=seed).sort_index()  # sorted: films of one site stay together
+    images = [held.images[about.loc[about["site"] == site, "row"].to_numpy()] for site, held in shelf.held.items()]
+    return Gathered(
+        np.concatenate(images),
+        about["label"].to_numpy(str),
+        about["source"].to_numpy(str),
+        about["site"].to_numpy(str),
+        about["patient"].to_numpy(str),  # published patients have one pseudonym at all sites, others never meet
+        original_shapes(about),
+    )

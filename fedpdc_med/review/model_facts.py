@@ -1,0 +1,234 @@
+"""What a run says of itself: what was trained, by whom, on how much, what for and what not for."""
+
+from typing import Any
+
+import pandas as pd
+
+from fedpdc_med.evaluation.contributions import OK
+from fedpdc_med.evaluation.recall import Estimate
+from fedpdc_med.evaluation.sites import Headline, untaught_classes
+from fedpdc_med.review.app.widgets import between, count, signed
+from fedpdc_med.runs.by_method import is_main
+from fedpdc_med.runs.listing import RunView
+from fedpdc_med.runs.predictions import spoken
+
+PHANTOM = "phantom"  # how the provenance of a drawn reference set begins
+
+
+def is_phantom(view: RunView) -> bool:
+    return str(view.config.get("reference", {}).get("provenance", "")).startswith(PHANTOM)
+
+
+def is_medical(view: RunView) -> bool:
+    return view.config["kind"] != "benchmark"
+
+
+def method_of(view: RunView) -> str:
+    return view.method if is_main(view.config) else f"{view.method} (a comparison)"
+
+
+def model_facts(view: RunView) -> list[tuple[str, str]]:
+    """What was trained and on how much, as pairs of a word and its value."""
+    config = view.config
+    plan: dict[str, Any] = {**config.get("simulation", {}), **config.get("experiment", {})}
+    taking_part, outside = _sites(view)
+    training = training_films(view)
+    reference = config.get("reference", {})
+    facts = [
+        ("Run", view.name),
+        ("Task", str(plan.get("title") or "chest X-ray films")),
+        ("Classes", ", ".join(map(spoken, view.classes))),
+        ("Method", _method(config["method"])),
+        ("Network", f"{plan.get('model', 'unknown')}, {plan.get('norm', 'unknown')} normalisation"),
+        ("Rounds", f"{len(view.rounds)} of {view.planned_rounds}" if view.planned_rounds else str(len(view.rounds))),
+        ("Trained by", _trained_by(view, taking_part)),
+        ("Training films", f"{training.to_numpy().sum():,}" if len(training.columns) else _films_sent(view)),
+        ("Sites outside", ", ".join(outside) or "none"),
+        ("Reference set", _reference(reference, plan)),
+        ("Seed", str(plan.get("seed", "unknown"))),
+        ("Made with", ", ".join(f"{name} {number}" for name, number in config.get("versions", {}).items())),
+        ("Source code", str(config.get("git_commit", "unknown"))),
+    ]
+    return [(word, value) for word, value in facts if value]
+
+
+def training_films(view: RunView) -> pd.DataFrame:
+    """Training films, a row a site that takes part, a column a class; no columns where the run does not say."""
+    rows = {name: site.get("training_films", {}) for name, site in view.sites.items() if site.get("takes_part", True)}
+    if not rows:
+        return pd.DataFrame(index=sorted(_in_rounds(view)))
+    return pd.DataFrame(rows).reindex(view.classes).fillna(0).astype(int).T
+
+
+def sites_table(view: RunView) -> pd.DataFrame:
+    """A row a site: who it is, whether it took part, and its films."""
+    training = training_films(view)
+    rows = []
+    for name in view.sites or _in_rounds(view):
+        site = view.sites.get(name, {})
+        row = {
+            "site": view.title_of(name),
+            "took part": _took_part(view, name),
+            "films": _told(site.get("films") if site else _in_rounds(view)[name]),
+        }
+        if site:
+            row["patients"] = _told(site.get("patients"))
+            known = name in training.index and bool(site.get("training_films"))
+            row |= {f"training: {spoken(one)}": str(training.loc[name, one]) if known else "" for one in view.classes}
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def intended_use(view: RunView) -> list[str]:
+    classes = _classes(view)
+    if not is_medical(view):
+        images = view.config.get("data", {}).get("name", "unknown")
+        return [
+            f"To compare training methods on a public image set ({images}).",
+            f"It sorts an image into one of: {classes}.",
+        ]
+    films = "computer-drawn phantom films" if is_phantom(view) else "chest X-ray films"
+    return [
+        f"Research on triage of {films}: it sorts one {_views(view)}film into one of: {classes}.",
+        "To study, class by class, what hospitals with skewed collections gain by training together.",
+    ]
+
+
+def not_to_use(view: RunView, numbers: Headline | None, recall: pd.DataFrame | None) -> list[str]:
+    """When not to use it, from what the run knows of its films and of its own recall."""
+    if not is_medical(view):
+        return ["For anything medical: its images are not of patients, and its numbers only compare methods."]
+    warnings = ["For diagnosis, or for any decision about a patient. It is not a medical device."]
+    if is_phantom(view):
+        warnings.append("To judge how it does on people: its reference films are drawn by a program.")
+    warnings.append(
+        f"On films that may show anything else than {_classes(view)}: every film is called one "
+        "of these, whatever it shows."
+    )
+    warnings.append(f"On films of other places or kinds than it was tested on: {_tested_on(view)}.")
+    if untaught := untaught_classes(view.sites, view.classes):
+        warnings.append(f"For {', '.join(map(spoken, untaught))}: no hospital that took part had a film to train on.")
+    if recall is not None:
+        warnings += _weak(recall)
+    if numbers is not None and numbers.drop is not None and numbers.drop.macro.low > 0:
+        drop = numbers.drop.macro
+        warnings.append(
+            f"At a site that took no part without testing it there first: at {view.title_of(numbers.outside)} macro "
+            f"recall was {drop.value:.2f} lower ({between(drop.low, drop.high)})."
+        )
+    return warnings
+
+
+def worst_named(worst: Estimate, recall: pd.DataFrame) -> str:
+    """The worst class, and how many are found no better, as in `pneumonia, and 2 more classes equally`."""
+    more = int((recall["recall"] == worst.value).sum()) - 1
+    equally = f", and {more} more {'class' if more == 1 else 'classes'} equally" if more > 0 else ""
+    return spoken(worst.name) + equally
+
+
+def worst_of(numbers: Headline) -> str:
+    """Which outside site a number is of, where there are several."""
+    return f"the worst of {len(numbers.drops)} sites outside" if len(numbers.drops) > 1 else ""
+
+
+def changed_by(drop: Estimate, split: str) -> str:
+    """A fall in words, as in `0.12 lower than on holdout (-0.20 to -0.04)`."""
+    size = f"{abs(drop.value):.2f}"
+    words = "no different from" if size == "0.00" else f"{size} {'lower' if drop.value > 0 else 'higher'} than on"
+    return f"{words} {split} ({signed(-drop.high)} to {signed(-drop.low)})"
+
+
+def _classes(view: RunView) -> str:
+    names = [spoken(name) for name in view.classes]
+    return ", ".join(names) if len(names) <= 10 else f"{', '.join(names[:8])} and {len(names) - 8} more"
+
+
+def _weak(recall: pd.DataFrame) -> list[str]:
+    """Classes whose recall may be below one half, and those nothing can be said of."""
+    unknown = [spoken(name) for name in recall.loc[recall["total"] == 0, "class"]]
+    low = recall[recall["low"] < 0.5]
+    found = []
+    if len(low):
+        named = ", ".join(f"{spoken(row['class'])} ({row['recall']:.2f})" for row in low.to_dict("records"))
+        found.append(f"To rule out a class that it may miss in every second film: {named}.")
+    if unknown:
+        found.append(f"For {', '.join(unknown)}: there were no films to test it on.")
+    return found
+
+
+def _sites(view: RunView) -> tuple[list[str], list[str]]:
+    """The names of the sites that take part, and the titles of those outside."""
+    if not view.sites:
+        return sorted(_in_rounds(view)), []
+    part = [name for name, site in view.sites.items() if site.get("takes_part", True)]
+    return part, [view.title_of(name) for name, site in view.sites.items() if not site.get("takes_part", True)]
+
+
+def _trained_by(view: RunView, taking_part: list[str]) -> str:
+    """The sites whose updates were used, where the rounds say so; a few others are named."""
+    never = [view.title_of(name) for name in taking_part if _never_used(view, name)]
+    used = count(len(taking_part) - len(never), "site")
+    if not never:
+        return used
+    return f"{used}; no update of {', '.join(never) if len(never) <= 5 else f'{len(never)} more'} was used"
+
+
+def _never_used(view: RunView, site: str) -> bool:
+    return bool(view.rounds) and all(record["sites"].get(site, {}).get("status") != OK for record in view.rounds)
+
+
+def _took_part(view: RunView, site: str) -> str:
+    if not view.sites.get(site, {}).get("takes_part", True):
+        return "no, outside"
+    return "no update used" if _never_used(view, site) else "yes"
+
+
+def _told(number: int | None) -> str:
+    """A count; in a federation across hospitals some are not told to the coordinator."""
+    return f"{number:,}" if number else "not told"
+
+
+def _in_rounds(view: RunView) -> dict[str, int]:
+    """The sites of the rounds with the most films each has trained on."""
+    found: dict[str, int] = {}
+    for record in view.rounds:
+        for name, site in record["sites"].items():
+            found[name] = max(found.get(name, 0), site.get("films", 0))
+    return found
+
+
+def _films_sent(view: RunView) -> str:
+    return f"{sum(_in_rounds(view).values()):,}"
+
+
+def _method(method: dict[str, Any]) -> str:
+    settings = ", ".join(f"{key} {value}" for key, value in method.items() if key != "name")
+    return f"{method['name']} ({settings})" if settings else str(method["name"])
+
+
+def _reference(reference: dict[str, Any], plan: dict[str, Any]) -> str:
+    if reference:
+        splits = reference.get("splits", {})
+        counts = ", ".join(f"{name} {sum(films.values())}" for name, films in splits.items())
+        total = count(reference.get("films", 0), "film")
+        return f"{reference.get('provenance', '')}; {total}" + (f" ({counts})" if counts else "")
+    return f"{plan['public_per_class']} images of each class" if "public_per_class" in plan else ""
+
+
+def _views(view: RunView) -> str:
+    seen = _values(view, "view")
+    return f"{' or '.join(seen)} " if seen and len(seen) <= 3 else ""
+
+
+def _tested_on(view: RunView) -> str:
+    parts = []
+    for column, word in (("source", "sources"), ("view", "views"), ("age_band", "age bands"), ("sex", "sexes")):
+        seen = _values(view, column)
+        parts.append(f"{word} {', '.join(seen[:8])}" if seen else f"{word} not recorded")
+    return "; ".join(parts)
+
+
+def _values(view: RunView, column: str) -> list[str]:
+    if view.predictions is None:
+        return []
+    return sorted(str(value) for value in view.predictions[column].unique() if value)

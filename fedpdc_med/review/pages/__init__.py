@@ -1,1 +1,0 @@
-"""One file a page of the review app; pages draw, `evaluation/` counts."""

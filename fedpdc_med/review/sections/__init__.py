@@ -1,0 +1,1 @@
+"""What a run says, described once for page, report and terminal."""

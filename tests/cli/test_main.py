@@ -1,0 +1,345 @@
+"""The command line as a person uses it: real processes, real files, exit codes."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from safetensors.torch import load_file
+
+from fedpdc_med.cli import main
+from fedpdc_med.common.files import only_writer
+from fedpdc_med.runs.directory import Run
+
+COMMAND = [sys.executable, "-m", "fedpdc_med.cli"]
+
+
+def environment(folder):
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("FEDPDC_")}
+    return {**kept, "FEDPDC_HOME": str(folder / "home"), "COLUMNS": "120"}
+
+
+def fedpdc(folder, *arguments):
+    return subprocess.run(
+        [*COMMAND, *arguments], capture_output=True, text=True, cwd=folder, timeout=300, env=environment(folder)
+    )
+
+
+def run_digits(folder, name, *more):
+    done = fedpdc(folder, "benchmark", "run", "digits", "--rounds", "4", "--out", name, *more)
+    assert done.returncode == 0, done.stderr
+    return Run.open(folder / name)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], "Usage:"),
+        (["simulat"], "Did you mean"),
+        (["simulate", "--bogus"], "No such option: --bogus"),
+        (["simulate", "--rounds", "x"], "--rounds"),
+        (["ingest", "films"], "Missing option '--site'"),
+        (["reference"], "Make or verify"),
+    ],
+)
+def test_a_slip_in_the_command_is_told_in_words(tmp_path, arguments, says):
+    done = fedpdc(tmp_path, *arguments)
+    shown = done.stdout + done.stderr
+    assert done.returncode == 2
+    assert says in shown and "Traceback" not in shown
+
+
+@pytest.mark.parametrize("seconds", [1.5, 3.0])
+def test_ctrl_c_while_ingest_starts_is_told_in_words(tmp_path, seconds):
+    (tmp_path / "films").mkdir()
+    (tmp_path / "films" / "a.dcm").write_bytes(b"no film")
+    command = [*COMMAND, "ingest", "films", "--site", "harbor", "--label", "normal"]
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=tmp_path,
+        env=environment(tmp_path),
+        start_new_session=True,
+    )
+    time.sleep(seconds)  # while it imports, or its workers do
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to every process of the group
+    said, _ = process.communicate(timeout=60)
+    assert "Traceback" not in said
+    assert process.returncode in (1, 130)
+
+
+def test_no_worker_takes_python_from_the_current_folder(tmp_path):
+    (tmp_path / "films").mkdir()
+    (tmp_path / "films" / "a.dcm").write_bytes(b"no film")
+    (tmp_path / "pickle.py").write_text("open('it-ran', 'w').close()\n")  # what a worker process imports first
+    installed = str(Path(sys.executable).with_name("fedpdc"))  # `python -m` itself looks into the current folder
+    command = [installed, "ingest", "films", "--site", "harbor", "--label", "normal"]
+    clean = {key: value for key, value in environment(tmp_path).items() if key != "PYTHONSAFEPATH"}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=120, env=clean)
+    assert not (tmp_path / "it-ran").exists()
+    assert "Traceback" not in done.stderr
+
+
+def test_a_benchmark_leaves_the_whole_run_directory(tmp_path):
+    run = run_digits(tmp_path, "run", "--method", "fedpdc")
+    names = {file.name for file in run.folder.iterdir()}
+    assert names == {
+        "config.toml",
+        "rounds.jsonl",
+        "predictions.parquet",
+        "model.safetensors",
+        "checkpoint.safetensors",
+        "label_distribution.png",
+        "job.lock",
+        "site_models",
+    }
+    assert not list(run.site_models.iterdir())  # a run of a method that keeps none leaves no update behind
+    rounds, predictions = run.rounds(), run.predictions()
+    assert [record["round"] for record in rounds] == [1, 2, 3, 4]
+    probabilities = predictions[[f"p:{k}" for k in range(10)]]
+    assert probabilities.sum(axis=1).between(0.999, 1.001).all()
+    accuracy = (probabilities.to_numpy().argmax(1) == predictions["label"].astype(int)).mean()
+    assert accuracy == pytest.approx(rounds[-1]["accuracy"])
+    assert set(predictions.columns[:10]) == {
+        "model",
+        "split",
+        "site",
+        "film",
+        "patient",
+        "label",
+        "sex",
+        "age_band",
+        "view",
+        "source",
+    }
+    config = run.config
+    assert config["method"]["name"] == "fedpdc"
+    assert config["method"].items() >= {"correction": "penalty", "strength": 10.0, "weighting": "accuracy"}.items()
+    assert config["experiment"]["rounds"] == 4
+    assert str(tmp_path) not in run.config_file.read_text()
+
+
+def test_one_or_two_workers_and_a_kill_in_mid_round_give_the_same_model(tmp_path):
+    settings = ("--method", "moon", "--set", "epochs=10")
+    whole = run_digits(tmp_path, "whole", *settings, "--workers", "2")
+    single = run_digits(tmp_path, "single", *settings, "--workers", "1")
+    killed = tmp_path / "killed"
+    process = subprocess.Popen(
+        [*COMMAND, "benchmark", "run", "digits", "--rounds", "4", "--out", "killed", *settings],
+        cwd=tmp_path,
+        env=environment(tmp_path),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    open_round = killed / "site_models"
+    deadline = time.monotonic() + 120
+    while not list(open_round.glob("*.round2.*")) and time.monotonic() < deadline:  # round 2 has begun to answer
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not (killed / "model.safetensors").exists()
+    workers = children_of(process.pid)
+    done = fedpdc(tmp_path, "resume", "killed", "--workers", "2")
+    assert done.returncode == 0, done.stderr
+    expected = (whole.folder / "model.safetensors").read_bytes()
+    assert (single.folder / "model.safetensors").read_bytes() == expected
+    assert (killed / "model.safetensors").read_bytes() == expected
+    assert [record["round"] for record in Run(killed).rounds()] == [1, 2, 3, 4]
+    assert not workers, "workers outlived their coordinator"
+
+
+def children_of(pid):
+    """Processes whose parent is or was `pid`, a moment after its end."""
+    time.sleep(2)
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if f"parent_pid={pid}" in stat.read_bytes().decode(errors="replace"):
+                found.append(stat)
+        except OSError:
+            continue
+    return found
+
+
+def test_an_existing_run_is_refused_resumed_or_replaced(tmp_path):
+    run = run_digits(tmp_path, "run", "--method", "fedavg")
+    before = run.model_file.read_bytes()
+    again = ("benchmark", "run", "digits", "--rounds", "4", "--out", "run")
+    refused = fedpdc(tmp_path, *again, "--method", "fedavg")
+    assert refused.returncode == 2
+    assert "already holds a run; say --resume" in refused.stderr
+    other = fedpdc(tmp_path, *again, "--method", "fedavg", "--resume", "--seed", "1")
+    assert other.returncode == 2
+    assert "seed = 0, not 1" in other.stderr
+    assert fedpdc(tmp_path, *again, "--method", "fedavg", "--resume").returncode == 0
+    assert run.model_file.read_bytes() == before
+    (run.folder / "review.json").write_text("what reviewers decided")
+    replaced = fedpdc(tmp_path, *again, "--method", "fedavg", "--overwrite", "--seed", "1")
+    assert replaced.returncode == 0
+    assert run.model_file.read_bytes() != before
+    assert (run.folder / "review.json").read_text() == "what reviewers decided"
+
+
+def test_solo_has_site_models_and_no_global_one(tmp_path):
+    run = run_digits(tmp_path, "run", "--method", "solo")
+    assert not run.model_file.exists()
+    assert len(list(run.site_models.iterdir())) == 10
+    assert set(run.predictions()["model"]) == {f"site-{i:02d}" for i in range(1, 11)}
+
+
+def test_the_models_load_without_pickle(tmp_path):
+    state = load_file(run_digits(tmp_path, "run", "--method", "fedprox").model_file)
+    assert "classify.weight" in state
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["run", "nothing"], "there is no experiment 'nothing'; choose one of cifar10-cnn-b0.1"),
+        (["run", "digits", "--method", "sgd"], "there is no method 'sgd'; choose one of"),
+        (["run", "digits", "--preset", "huge"], "has no preset 'huge'; it has: paper, quick"),
+        (["run", "digits", "--set", "colour=red"], "--set colour: neither method"),
+        (["run", "digits", "--set", "seed=3"], "it has an option of its own, --seed 3"),
+        (["run", "digits", "--set", "name=mine"], "--set name: neither method"),
+        (["run", "digits", "--set", "tau"], "write it as KEY=VALUE"),
+        (["run", "digits", "--set", "tau=0"], "key 'tau' = '0'"),
+        (["run", "digits", "--set", "tau=1.2"], "key 'tau' = '1.2'"),
+        (["run", "digits", "--set", "sites=2000"], "sites"),
+        (["run", "digits", "--set", "model=vgg"], "there is no model 'vgg'"),
+        (
+            ["run", "digits", "--set", "correction=reference", "--set", "public_per_class=1"],
+            "`correction` split, which is empty",
+        ),
+        (["run", "digits", "--set", "public_per_class=0"], "the reference has no `weighting` films"),
+        (["run", "cifar10-cnn-b0.1", "--data", "nowhere"], "nowhere"),
+        (["run", "own.toml"], "unknown key 'colour'"),
+        (["table"], "there is no finished benchmark run"),
+    ],
+)
+def test_a_users_mistake_is_one_line_and_exit_code_2(tmp_path, monkeypatch, capsys, arguments, says):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FEDPDC_HOME", "home")
+    monkeypatch.setattr(sys, "argv", ["fedpdc", "benchmark", *arguments])
+    (tmp_path / "own.toml").write_text('data = "digits"\nmodel = "cnn"\ncolour = "red"\n[preset.quick]\nrounds = 1\n')
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    said = capsys.readouterr().err
+    assert stopped.value.code == 2
+    assert says in said
+    assert len(said.strip().splitlines()) == 1
+    assert "Traceback" not in said
+
+
+def test_a_home_that_cannot_be_written_is_one_line_and_exit_code_1(tmp_path):
+    (tmp_path / "home").write_text("a file, no folder")
+    done = subprocess.run(
+        [*COMMAND, "benchmark", "run", "digits", "--rounds", "1"],
+        cwd=tmp_path,
+        env={**environment(tmp_path), "FEDPDC_HOME": "home"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("failed: ") and "Traceback" not in done.stderr
+
+
+def test_a_run_is_resumed_by_its_name_in_the_runs_folder(tmp_path):
+    run_digits(tmp_path, "home/runs/mine")
+    assert fedpdc(tmp_path, "resume", "mine").returncode == 0
+
+
+def mistake(monkeypatch, capsys, *arguments):
+    """What a command says of the user's mistake, in its one line."""
+    monkeypatch.setattr(sys, "argv", ["fedpdc", *arguments])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    said = capsys.readouterr().err
+    assert stopped.value.code == 2 and len(said.strip().splitlines()) == 1, said
+    return said
+
+
+def test_resume_of_a_folder_without_a_run_says_so(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "site").mkdir()
+    for content, says in (
+        (None, "holds no run (there is no config.toml in it)"),
+        (b'title = "a web site"', "holds no run (its config.toml is not a run's); name a run directory"),
+        (b'title = "Malm\xf6"', "config.toml cannot be read"),
+    ):
+        if content:
+            (tmp_path / "site" / "config.toml").write_bytes(content)
+        assert says in mistake(monkeypatch, capsys, "resume", "site")
+
+
+def test_resume_runs_no_hospital_module_that_the_run_itself_names(write_run, tmp_path, monkeypatch, capsys):
+    run = write_run(tmp_path / "run", finished=False)
+    (run / "theirs").mkdir()
+    (run / "theirs" / "north.py").write_text(f"open({str(tmp_path / 'it-ran')!r}, 'w')")
+    config = (run / "config.toml").read_text()
+    (run / "config.toml").write_text(config.replace("[data.", '[data]\nsites_folder = "theirs"\n\n[data.', 1))
+    said = mistake(monkeypatch, capsys, "resume", str(run))
+    assert not (tmp_path / "it-ran").exists()
+    assert "in a folder called 'theirs'" in said and f"fedpdc resume {run} --sites FOLDER" in said
+
+
+@pytest.mark.parametrize("kind", ["simulation", "benchmark"])
+def test_a_run_that_is_being_written_is_not_resumed_beside_it(write_run, tmp_path, monkeypatch, capsys, kind):
+    run = write_run(tmp_path / "run", finished=False)
+    text = (run / "config.toml").read_text()
+    (run / "config.toml").write_text(text.replace('kind = "simulation"', f'kind = "{kind}"'))
+    with only_writer(run):
+        said = mistake(monkeypatch, capsys, "resume", str(run))
+    assert "another command is writing the run 'run'; wait until it has ended" in said
+
+
+def test_resume_does_not_go_on_with_a_simulation_as_a_benchmark(write_run, tmp_path, monkeypatch, capsys):
+    run = write_run(tmp_path / "run")
+    said = mistake(monkeypatch, capsys, "benchmark", "run", "digits", "--resume", "--out", str(run))
+    assert "holds no benchmark run but a simulation; choose another --out" in said
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b'preset = "quick"', "experiment 'own': write a preset as a table, [preset.quick]"),
+        (b"preset.quick = 3", "experiment 'own': write a preset as a table, [preset.quick]"),
+        (b'title = "Malm\xf6"', "own.toml: not valid TOML"),
+        (b"title = " + b"[" * 5000, "own.toml: not valid TOML: it is nested too deeply"),
+    ],
+)
+def test_an_experiment_file_that_cannot_be_used_says_why(tmp_path, monkeypatch, capsys, content, says):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.toml").write_bytes(content + b'\ndata = "digits"\nmodel = "cnn"\npublic_per_class = 10\n')
+    assert says in mistake(monkeypatch, capsys, "benchmark", "run", "own.toml")
+
+
+def test_list_and_help_show_what_to_do_next(tmp_path):
+    shown = fedpdc(tmp_path, "benchmark", "list")
+    assert "cifar100-cnn-b0.5" in shown.stdout and "64.3" in shown.stdout
+    assert "Example" in fedpdc(tmp_path, "benchmark", "run", "--help").stdout
+    assert "not a medical device" in fedpdc(tmp_path, "--help").stdout.replace("\n", " ")
+
+
+def test_ctrl_c_leaves_a_run_that_resume_continues(tmp_path):
+    process = subprocess.Popen(
+        [*COMMAND, "benchmark", "run", "digits", "--rounds", "2000", "--out", "run"],
+        cwd=tmp_path,
+        env=environment(tmp_path),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 120
+    while not ((done := Run(tmp_path / "run").progress()) and done.round) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    os.killpg(process.pid, signal.SIGINT)  # a terminal sends Ctrl-C to the whole group, workers included
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "fedpdc resume" in said and "Traceback" not in said
+    assert Run(tmp_path / "run").progress().round >= 1

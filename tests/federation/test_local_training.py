@@ -1,0 +1,117 @@
+"""Local training, above all: the paper's correction leaves every step bit-identical to FedAvg's."""
+
+import numpy as np
+import pytest
+import torch
+
+from fedpdc_med.federation.images import Films, Preparation, TrainingFilms
+from fedpdc_med.federation.local_training import batches, frozen_copy, train_locally
+from fedpdc_med.federation.protocol import LocalSettings
+from fedpdc_med.methods import make_method
+from fedpdc_med.models import build_model
+
+RNG = np.random.default_rng(0)
+PREPARATION = Preparation(mean=(127.0,), std=(64.0,), pad=2, flip=True)
+
+
+def films(count, seed=0):
+    rng = np.random.default_rng(seed)
+    return Films.of(rng.integers(0, 256, (count, 1, 16, 16), dtype=np.uint8), rng.integers(0, 3, count))
+
+
+SITE = TrainingFilms(films(50), None, PREPARATION)
+PUBLIC = TrainingFilms(films(12, seed=1), None, PREPARATION)
+OTHER = build_model("cnn", 1, 16, 3, seed=5)
+
+
+def trained(method, *, score=0.3, previous=None, t=2):
+    model = build_model("cnn", 1, 16, 3, seed=0)
+    loss = train_locally(
+        model,
+        SITE,
+        method,
+        LocalSettings(epochs=2, batch_size=8),
+        round=t,
+        score=score,
+        previous_model=previous,
+        reference=PUBLIC if method.trains_on_reference else None,
+        seed=9,
+    )
+    return model.state_dict(), loss
+
+
+def same(first, second):
+    return all(torch.equal(first[name], second[name]) for name in first)
+
+
+@pytest.mark.parametrize("strength", [10, "adaptive"])
+def test_the_papers_penalty_takes_fedavgs_steps_bit_for_bit(strength):
+    fedavg, fedavg_loss = trained(make_method("fedavg"))
+    penalty, penalty_loss = trained(make_method("fedpdc", correction="penalty", strength=strength))
+    assert same(fedavg, penalty)
+    added = 0.7 * (10 if strength == 10 else 0.5 * 2)
+    assert penalty_loss == pytest.approx(fedavg_loss + added, rel=1e-4)  # it is in the loss, and nowhere else
+
+
+@pytest.mark.parametrize("correction", ["proximal", "reference", "cross-entropy"])
+def test_the_other_corrections_do_act(correction):
+    fedavg, _ = trained(make_method("fedavg"))
+    corrected, _ = trained(make_method("fedpdc", correction=correction, strength=1))
+    assert not same(fedavg, corrected)
+
+
+def test_strength_by_size_takes_as_many_fewer_public_films(monkeypatch):
+    sizes = []
+    real = PUBLIC.batch
+    monkeypatch.setattr(PUBLIC, "batch", lambda chosen, generator: sizes.append(len(chosen)) or real(chosen, generator))
+    trained(make_method("fedpdc-ce", strength="by-size"))
+    assert set(sizes) == {4}  # 12 public films beside 50: sqrt(0.24) = 0.49 of a minibatch of 8
+    sizes.clear()
+    trained(make_method("fedpdc-ce", strength=1))
+    assert set(sizes) == {8}
+
+
+def test_a_stronger_proximal_correction_stays_nearer_the_global_model():
+    start = build_model("cnn", 1, 16, 3, seed=0).state_dict()
+
+    def distance(score):
+        state, _ = trained(make_method("fedpdc", correction="proximal", strength=10), score=score)
+        return sum((state[name] - start[name]).square().sum() for name in start)
+
+    assert distance(score=0.1) < distance(score=0.9) < distance(score=1.0)
+
+
+def test_moon_acts_from_a_sites_second_round():
+    fedavg, _ = trained(make_method("fedavg"))
+    assert same(fedavg, trained(make_method("moon"))[0])
+    assert not same(fedavg, trained(make_method("moon"), previous=frozen_copy(OTHER))[0])
+
+
+def test_fedprox_acts():
+    assert not same(trained(make_method("fedavg"))[0], trained(make_method("fedprox", mu=1))[0])
+
+
+def test_training_lowers_the_loss():
+    model = build_model("cnn", 1, 16, 3, seed=0)
+    losses = [
+        train_locally(
+            model,
+            SITE,
+            make_method("fedavg"),
+            LocalSettings(epochs=20, batch_size=8),
+            round=t,
+            score=1.0,
+            previous_model=None,
+            reference=None,
+            seed=t,
+        )
+        for t in range(3)
+    ]
+    assert losses[-1] < losses[0]
+
+
+def test_the_last_partial_batch_is_dropped_unless_it_is_the_only_one():
+    generator = torch.Generator().manual_seed(0)
+    assert [len(b) for b in batches(10, 4, generator)] == [4, 4]
+    assert [len(b) for b in batches(3, 4, generator)] == [3]
+    assert sorted(torch.cat(list(batches(8, 4, generator))).tolist()) == list(range(8))

@@ -1,0 +1,272 @@
+"""`fedpdc report`: one page, no network, every number the one that `evaluation` computes, all text as text."""
+
+import base64
+import re
+import subprocess
+import sys
+import tomllib
+from html.parser import HTMLParser
+
+import numpy as np
+import tomli_w
+
+from fedpdc_med.evaluation.calibration import calibration
+from fedpdc_med.evaluation.confusion import dangerous_cells
+from fedpdc_med.evaluation.discrimination import discrimination
+from fedpdc_med.evaluation.operating_points import choose_threshold, threshold_table
+from fedpdc_med.evaluation.recall import per_class_recall
+from fedpdc_med.evaluation.sites import headline
+from fedpdc_med.imaging.store import read_store
+from fedpdc_med.review.html_report import make_report
+from fedpdc_med.review.sections.tables import usable
+from fedpdc_med.review.signoff import model_hash, sign
+from fedpdc_med.runs.listing import open_run
+from fedpdc_med.runs.predictions import select
+
+MISTAKES = "Mistakes made, then diseases never called normal"
+OUTSIDE = {"normal": (10, 20), "pneumonia": (8, 20), "covid-19": (9, 20), "tuberculosis": (2, 20)}
+
+
+class Read(HTMLParser):
+    """What a reader gets of a page: its text, tables by heading, and every element with its attributes."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.tables: dict[str, list[list[str]]] = {}
+        self.text, self._heading, self._cell = "", "", None
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        if tag == "table":
+            self._table = self.tables.setdefault(self._heading, [])
+        elif tag == "tr":
+            self._table.append([])
+        elif tag in ("td", "th", "h2", "h3"):
+            self._cell = ""
+
+    def handle_data(self, data):
+        self.text += data
+        if self._cell is not None:
+            self._cell += data
+
+    def handle_endtag(self, tag):
+        if tag in ("td", "th"):
+            self._table[-1].append(self._cell)
+        elif tag in ("h2", "h3"):
+            self._heading = self._cell
+        if tag in ("td", "th", "h2", "h3"):
+            self._cell = None
+
+
+def report_of(root, name: str) -> tuple[str, Read]:
+    html = make_report(open_run(root, name))
+    return html, Read(html)
+
+
+def test_every_number_is_the_one_that_evaluation_computes(tmp_path, write_run):
+    write_run(tmp_path / "a", external=OUTSIDE)
+    frame = open_run(tmp_path, "a").predictions
+    mine = select(frame, model="global", split="holdout")
+    _, page = report_of(tmp_path, "a")
+    recall = per_class_recall(mine)
+    assert [row[:4] for row in page.tables["Recall of each class"][1:]] == [
+        [
+            {"covid-19": "COVID-19"}.get(row["class"], row["class"]),
+            f"{row['recall']:.2f}",
+            f"{row['low']:.2f} to {row['high']:.2f}",
+            f"{row['correct']} of {row['total']}",
+        ]
+        for row in recall.to_dict("records")
+    ]
+    assert ["COVID-19", "0.90", "0.70 to 0.97", "18 of 20"] in [row[:4] for row in page.tables["Recall of each class"]]
+    numbers = headline(frame)
+    for estimate in (numbers.worst, numbers.macro):
+        assert f"95 % interval {estimate.low:.2f} to {estimate.high:.2f}" in page.text
+    assert f"{numbers.drop.level:.2f}" in page.text
+    assert f"{numbers.drop.macro.value:.2f} lower than on holdout" in page.text
+    found = calibration(mine)
+    assert f"Brier score {found.brier:.3f}" in page.text
+    assert f"expected calibration error {found.ece:.3f}" in page.text
+    areas = discrimination(mine)
+    assert [row[2] for row in page.tables["Each class against the rest"][1:]] == [f"{auc:.2f}" for auc in areas["auc"]]
+    weighting = select(frame, model="global", split="weighting")
+    for row, label in zip(page.tables["Operating points"][1:], open_run(tmp_path, "a").classes, strict=True):
+        value = usable(choose_threshold(weighting, label).value)
+        at = threshold_table(mine, label, [value]).iloc[0]
+        assert row[1:3] == [f"{value:.3f}", f"{at['sensitivity']:.2f}"] and row[4] == f"{at['specificity']:.2f}"
+    cells = dangerous_cells(mine)
+    first = page.tables[MISTAKES][1]
+    assert first[:3] == [cells.loc[0, "name"], "disease missed", "15 of 20"]  # 5 of 20 tuberculosis films were found
+    assert "0.45 (0.26 to 0.66), 9 of 20" in page.tables["At sites that took no part"][1]
+
+
+def test_mistakes_are_listed_in_the_order_that_their_title_says(tmp_path, write_run):
+    # A film called wrongly is called the next class: pneumonia COVID-19, tuberculosis (the last) normal.
+    write_run(tmp_path / "a", {"normal": (4, 4), "pneumonia": (0, 4), "covid-19": (4, 4), "tuberculosis": (4, 4)})
+    _, page = report_of(tmp_path, "a")
+    assert [(row[0], row[2]) for row in page.tables[MISTAKES][1:]] == [
+        ("pneumonia called COVID-19", "4 of 4"),
+        ("pneumonia called normal", "0 of 4"),
+        ("COVID-19 called normal", "0 of 4"),
+        ("tuberculosis called normal", "0 of 4"),
+    ]
+
+
+def test_diseases_called_normal_lead_the_mistakes_where_each_of_them_was(tmp_path, write_run):
+    write_run(tmp_path / "a", {"normal": (3, 4), "tuberculosis": (2, 4)})
+    _, page = report_of(tmp_path, "a")
+    rows = page.tables["Mistakes, diseases called normal first"][1:]
+    assert [row[0] for row in rows] == ["tuberculosis called normal", "normal called tuberculosis"]
+
+
+def test_the_page_needs_no_network_and_no_script(tmp_path, write_run):
+    write_run(tmp_path / "a")
+    html, page = report_of(tmp_path, "a")
+    assert not [tag for tag, _ in page.elements if tag in ("script", "link", "iframe", "object", "form", "base")]
+    addresses = [attrs[key] for _, attrs in page.elements for key in ("src", "href") if key in attrs]
+    assert len(addresses) == 5 and all(address.startswith("data:image/svg+xml;base64,") for address in addresses)
+    assert all(attrs["alt"] for tag, attrs in page.elements if tag == "img")
+    assert "url(" not in html and "@import" not in html
+    for address in addresses:
+        picture = base64.b64decode(address.partition(",")[2]).decode()
+        assert not re.search(r"<script|<image[^>]*http|onload", picture)
+    assert str(tmp_path) not in html
+    assert "not a medical device" in page.text
+
+
+HOSTILE = ("<script>alert(1)</script>", "$\\frac{x}{$ & <b>", "--><img src=x onerror=alert(1)>", "{{ 7 * 7 }}")
+
+
+def test_text_of_a_run_and_of_a_reviewer_is_text(tmp_path, write_run):
+    classes = dict.fromkeys(HOSTILE, (3, 5))
+    folder = write_run(tmp_path / "a", classes, titles={"harbor": HOSTILE[0], "hill": HOSTILE[2]})
+    sign(folder, [HOSTILE[0]], "reject", HOSTILE[2], HOSTILE[0], dict.fromkeys(HOSTILE, HOSTILE[1]), model_hash(folder))
+    _, page = report_of(tmp_path, "a")
+    assert not [tag for tag, _ in page.elements if tag == "script"]
+    assert not [attrs for _, attrs in page.elements if any(key.startswith("on") for key in attrs)]
+    assert {row[0] for row in page.tables["Recall of each class"][1:]} == set(HOSTILE)
+    row = next(row for row in page.tables["Decisions"] if row[0] == HOSTILE[0])
+    assert row[1:3] == ["reject", HOSTILE[2]] and row[4:] == [HOSTILE[1], HOSTILE[0]]
+    for _, attrs in page.elements:
+        if "src" in attrs:
+            picture = Read(base64.b64decode(attrs["src"].partition(",")[2]).decode())
+            assert not [tag for tag, _ in picture.elements if tag in ("script", "img")]
+
+
+def test_decisions_on_another_model_are_shown_as_no_longer_valid(tmp_path, write_run):
+    folder = write_run(tmp_path / "a")
+    sign(
+        folder,
+        ["normal", "covid-19"],
+        "accept",
+        "Dr. Ruth",
+        "fine",
+        {"normal": "19 of 20", "covid-19": "18 of 20"},
+        model_hash(folder),
+    )
+    _, page = report_of(tmp_path, "a")
+    decided = {row[0]: row for row in page.tables["Decisions"][1:]}
+    assert decided["COVID-19"][1:3] == ["accept", "Dr. Ruth"] and decided["COVID-19"][4:] == ["18 of 20", "fine"]
+    assert decided["tuberculosis"][1] == "not decided"
+    (folder / "model.safetensors").write_bytes(b"another model")
+    _, page = report_of(tmp_path, "a")
+    assert page.tables["Decisions"][1][1] == "no longer valid (accept, on another model)"
+
+
+def test_what_a_run_does_not_have_is_left_out_with_a_sentence(tmp_path, write_run):
+    write_run(tmp_path / "running", finished=False, rounds=2)
+    _, page = report_of(tmp_path, "running")
+    assert "In progress: 2 of 4 rounds" in page.text and "Recall of each class" not in page.tables
+    write_run(tmp_path / "solo", method="solo", share=False)
+    _, page = report_of(tmp_path, "solo")
+    assert "there is no global model to report" in page.text and "the run has no global model" in page.text
+    write_run(tmp_path / "nobody", {"normal": (5, 10), "pneumonia": (9, 10), "covid-19": (0, 0)})
+    _, page = report_of(tmp_path, "nobody")
+    assert ["COVID-19", "not estimable", "", "0 of 0"] in [row[:4] for row in page.tables["Recall of each class"]]
+    assert "No reviewer has signed" in page.text
+    write_run(tmp_path / "new", finished=False, rounds=0)
+    assert "No round is recorded" in report_of(tmp_path, "new")[1].text
+
+
+def test_twenty_classes_fit(tmp_path, write_run):
+    write_run(tmp_path / "a", {f"class {k:02d}": (k % 5, 5) for k in range(20)})
+    _, page = report_of(tmp_path, "a")
+    assert len(page.tables["Recall of each class"]) == 21
+    assert "not listed" in page.text
+
+
+def test_films_of_a_real_simulation_are_checked_for_shortcuts(simulated, monkeypatch):
+    monkeypatch.setenv("FEDPDC_HOME", str(simulated))
+    _, page = report_of(simulated / "runs", "tiny")
+    assert "class from the shape" in page.text and "class from the border" in page.text
+    counts = np.array([row[1:] for row in page.tables["Films of each source and class"][1:]], dtype=int)
+    assert counts.sum() == len(read_store(simulated / "reference").films) + 15
+
+
+def fedpdc(*arguments):
+    command = [sys.executable, "-m", "fedpdc_med.cli", "report", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+def test_the_command_writes_the_page_and_a_mistake_is_one_line(tmp_path, write_run):
+    run = write_run(tmp_path / "a")
+    done = fedpdc(run, "--out", tmp_path / "page.html")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Report written" in done.stdout
+    assert "Recall of each class" in Read((tmp_path / "page.html").read_text(encoding="utf-8")).tables
+    (run / "review.json").write_text("{")
+    for arguments, says in (((run,), "review.json"), ((tmp_path / "nowhere",), "no such folder")):
+        done = fedpdc(*arguments)
+        assert done.returncode == 2 and says in done.stderr
+        assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+
+
+def test_the_command_writes_through_no_link_in_the_run(tmp_path, write_run):
+    run = write_run(tmp_path / "a")
+    (tmp_path / "thesis.txt").write_text("years of work")
+    (run / "report.html").symlink_to(tmp_path / "thesis.txt")
+    done = fedpdc(run)
+    assert done.returncode == 2 and "report.html in the folder a is a link" in done.stderr
+    assert (tmp_path / "thesis.txt").read_text() == "years of work"
+
+
+def test_hospitals_of_one_title_stay_two(tmp_path, write_run):
+    same = {"harbor": "City Hospital", "hill": "City Hospital"}
+    write_run(tmp_path / "a", titles=same)
+    _, read = report_of(tmp_path, "a")
+    rows = [row[0] for row in read.tables["On each site's own test films"][1:]]
+    assert rows == ["City Hospital (harbor)", "City Hospital (hill)"]
+    assert [row[0] for row in read.tables["Sites"][1:]] == rows
+
+
+def test_the_worst_of_several_outside_sites_is_said_to_be_that(tmp_path, write_run, another_outside):
+    folder = write_run(tmp_path / "a", external=OUTSIDE)
+    assert "sites outside" not in report_of(tmp_path, "a")[1].text
+    another_outside(folder)
+    read = report_of(tmp_path, "a")[1]
+    assert "Macro recall at island, which took no part" in read.text
+    assert "the worst of 2 sites outside" in read.text
+
+
+def as_federation(folder, silent):
+    """As a coordinator writes it: no patients, and nothing of a hospital that never answered."""
+    config = tomllib.loads((folder / "config.toml").read_text())
+    for name, site in config["sites"].items():
+        del site["patients"]
+        if name == silent:
+            site |= {"films": 0, "training_films": {}}
+    (folder / "config.toml").write_text(tomli_w.dumps(config))
+
+
+def test_what_hospitals_did_not_tell_is_no_number(tmp_path, write_run):
+    never = {(t, "hill"): ("failed", "no answer within 20 s") for t in range(1, 5)}
+    as_federation(write_run(tmp_path / "a", missing=never), silent="hill")
+    read = report_of(tmp_path, "a")[1]
+    assert ["Trained by", "1 site; no update of hill was used"] in read.tables["The model"]
+    head, harbor, hill = read.tables["Sites"]
+    assert [dict(zip(head, row, strict=True))["patients"] for row in (harbor, hill)] == ["not told", "not told"]
+    assert (harbor[1], hill[1]) == ("yes", "no update used")
+    assert (harbor[2], hill[2]) == ("60", "not told")
+    assert set(hill[4:]) == {""}
