@@ -1,11 +1,14 @@
-"""Files of a folder that may come from anybody: nothing is read or written through a link in it."""
+"""Files that are whole or not there, and folders that may come from anybody: no link in them is followed to write."""
 
 import contextlib
 import errno
 import fcntl
+import json
 import os
 import stat
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from hashlib import file_digest
 from pathlib import Path
 from typing import IO, Any
 
@@ -62,6 +65,23 @@ def new_file(path: Path) -> IO[bytes]:
     return opened(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, "wb")
 
 
+def atomic_write(path: Path, write: Callable[[IO[bytes]], object], fsync: bool = False) -> None:
+    """The file as a whole, or the one that was there before; `write` gets a draft beside it, `.NAME.PID.partial`.
+
+    With `fsync` it is on the disk, and not only on its way there, before it takes the place of the other.
+    """
+    draft = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        with new_file(draft) as file:
+            write(file)
+            if fsync:
+                file.flush()
+                os.fsync(file.fileno())
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)  # of a disk that is full
+
+
 def replace_bytes(path: Path, content: bytes) -> None:
     """The file as a whole, or the one that was there before."""
     partial = path.with_name(path.name + ".partial")
@@ -71,16 +91,36 @@ def replace_bytes(path: Path, content: bytes) -> None:
 
 
 @contextlib.contextmanager
-def only_writer(folder: Path) -> Iterator[None]:
-    """Hold a run's folder: two commands that write one run would spoil it. A process that dies lets go."""
-    with opened(folder / LOCK, os.O_RDWR | os.O_CREAT, "r+") as lock:
+def locked(path: Path, busy: str | None = None) -> Iterator[None]:
+    """Hold a lock file: wait until nobody else does, or stop with the words `busy`. A process that dies lets go."""
+    with opened(path, os.O_RDWR | os.O_CREAT, "r+") as lock:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))
         except BlockingIOError:
-            raise UserError(
-                f"another command is writing the run {folder.name!r}; wait until it has ended, or stop it with Ctrl-C, "
-                "then give this command again"
-            ) from None
+            raise UserError(busy) from None
         except OSError:
             pass  # a share that knows no locks
         yield
+
+
+def only_writer(folder: Path) -> AbstractContextManager[None]:
+    """Hold a run's folder: two commands that write one run would spoil it."""
+    return locked(
+        folder / LOCK,
+        f"another command is writing the run {folder.name!r}; wait until it has ended, or stop it with Ctrl-C, "
+        "then give this command again",
+    )
+
+
+def sha256_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return file_digest(file, "sha256").hexdigest()
+
+
+def read_json(path: Path) -> Any:
+    """A file that fedpdc wrote."""
+    try:
+        return parsed(json.loads, path.read_text())
+    except ValueError:
+        where = f"{path.name} of {path.parent.name}"
+        raise UserError(f"{where} is damaged or not copied whole; copy or make it again") from None

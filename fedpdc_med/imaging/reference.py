@@ -10,13 +10,14 @@ import numpy as np
 import pandas as pd
 
 from fedpdc_med.common.errors import UserError, WorkFailed
+from fedpdc_med.common.files import atomic_write, read_json
 from fedpdc_med.common.paths import owner_only
 from fedpdc_med.evaluation.intervals import wilson
 from fedpdc_med.imaging.classes import CLASSES as CLASS_ORDER
 from fedpdc_med.imaging.duplicates import groups, near_pairs, overlap
 from fedpdc_med.imaging.ingest.pipeline import ingest
 from fedpdc_med.imaging.splits import REFERENCE, split_by_group
-from fedpdc_med.imaging.store import FilmStore, pixel_hash, read_json, read_store, write_atomically, write_store
+from fedpdc_med.imaging.store import FilmStore, pixel_hash, read_store, write_store
 
 SPLITS = tuple(REFERENCE)
 # What a set consists of; reference.json comes last, because it says that the rest is there.
@@ -78,7 +79,7 @@ def build_reference(
         )
         shutil.copy(draft / "all" / "ingest_report.csv", draft / "built")
         facts = facts_of(manifest, provenance, licence, version)
-        write_atomically(draft / "built" / "reference.json", lambda f: f.write(json.dumps(facts, indent=2).encode()))
+        atomic_write(draft / "built" / "reference.json", lambda f: f.write(json.dumps(facts, indent=2).encode()))
         folder.mkdir(exist_ok=True)
         for name in FILES:  # anything else that lies there is not ours to delete
             (draft / "built" / name).replace(folder / name)

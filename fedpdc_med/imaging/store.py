@@ -3,20 +3,20 @@
 import csv
 import io
 import json
-import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from fedpdc_med.common.errors import UserError
+from fedpdc_med.common.files import atomic_write, read_json
 from fedpdc_med.imaging.classes import CLASSES
 
 FORMAT = 1
@@ -83,14 +83,6 @@ def read_store(folder: Path) -> FilmStore:
     return FilmStore(folder, films, manifest, info)
 
 
-def read_json(file: Path) -> dict[str, Any]:
-    try:
-        return json.loads(file.read_text())
-    except ValueError:
-        where = f"{file.name} of {file.parent.name}"
-        raise UserError(f"{where} is damaged or not copied whole; copy or make it again") from None
-
-
 def write_store(
     folder: Path,
     films: Iterable[NDArray[np.uint8]],
@@ -106,8 +98,8 @@ def write_store(
     (folder / "store.json").unlink(missing_ok=True)
     manifest = _with_shape(manifest)[list(COLUMNS)]
     text = manifest.to_csv(index=False, lineterminator="\n").encode()
-    write_atomically(folder / "films.npy", lambda file: _write_films(file, films, len(manifest), size))
-    write_atomically(folder / "manifest.csv", lambda file: file.write(text))
+    atomic_write(folder / "films.npy", lambda file: _write_films(file, films, len(manifest), size))
+    atomic_write(folder / "manifest.csv", lambda file: file.write(text))
     info = {
         "format": FORMAT,
         "site": site,
@@ -119,7 +111,7 @@ def write_store(
         "ingest": ingest,
         "manifest_sha256": sha256(text).hexdigest(),
     }
-    write_atomically(folder / "store.json", lambda file: file.write(json.dumps(info, indent=2).encode() + b"\n"))
+    atomic_write(folder / "store.json", lambda file: file.write(json.dumps(info, indent=2).encode() + b"\n"))
 
 
 def original_shapes(manifest: pd.DataFrame) -> NDArray[np.int64]:
@@ -140,7 +132,7 @@ def write_report(folder: Path, rows: Iterable[tuple[int, str, str, str]]) -> Non
     writer.writerow(REPORT_COLUMNS)
     writer.writerows(rows)
     folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(folder / "ingest_report.csv", lambda file: file.write(text.getvalue().encode()))
+    atomic_write(folder / "ingest_report.csv", lambda file: file.write(text.getvalue().encode()))
 
 
 def counts(manifest: pd.DataFrame) -> dict[str, Any]:
@@ -153,17 +145,7 @@ def counts(manifest: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def write_atomically(path: Path, write: Callable[[BinaryIO], Any]) -> None:
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with draft.open("wb") as file:
-            write(file)
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)  # of a disc that is full
-
-
-def _write_films(file: BinaryIO, films: Iterable[NDArray[np.uint8]], count: int, size: int) -> None:
+def _write_films(file: IO[bytes], films: Iterable[NDArray[np.uint8]], count: int, size: int) -> None:
     header = {
         "descr": np.lib.format.dtype_to_descr(np.dtype(np.uint8)),
         "fortran_order": False,

@@ -3,19 +3,16 @@
 The list only grows. A decision counts for the model it was made on, named by the SHA-256 of its file.
 """
 
-import fcntl
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
-from hashlib import file_digest
 from pathlib import Path
 from typing import Any
 
 from fedpdc_med.common.errors import UserError
-from fedpdc_med.common.files import new_file, opened, parsed, read_text
+from fedpdc_med.common.files import atomic_write, locked, parsed, read_text, sha256_of
 
 FILE = "review.json"
 FORMAT = 1
@@ -45,8 +42,7 @@ def model_hash(folder: Path) -> str | None:
 
 @lru_cache(maxsize=64)
 def _hash(file: Path, size: int, changed: int) -> str:
-    with file.open("rb") as opened:
-        return file_digest(opened, "sha256").hexdigest()
+    return sha256_of(file)
 
 
 def read_decisions(folder: Path) -> list[Decision]:
@@ -110,16 +106,10 @@ def _append(folder: Path, made: list[Decision]) -> None:
     A run may come from anybody, so nothing is written through a link in it.
     """
     try:
-        with opened(folder / f".{FILE}.lock", os.O_RDWR | os.O_CREAT, "r+") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with locked(folder / f".{FILE}.lock"):
             every = [*read_decisions(folder), *made]
             text = json.dumps({"format": FORMAT, "decisions": [asdict(one) for one in every]}, indent=2)
-            draft = folder / f".{FILE}.{os.getpid()}"
-            with new_file(draft) as file:
-                file.write(f"{text}\n".encode())
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(folder / FILE)
+            atomic_write(folder / FILE, lambda file: file.write(f"{text}\n".encode()), fsync=True)
     except OSError as error:
         raise UserError(f"the decision cannot be written beside the run: {error.strerror}") from None
 

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from fedpdc_med.common.errors import UserError
+from fedpdc_med.common.files import atomic_write
 from fedpdc_med.common.paths import home, owner_only, site_store
 from fedpdc_med.hospitals.site import HospitalSite, Phantoms, default_folder
 from fedpdc_med.imaging.ingest.labels import read_labels
 from fedpdc_med.imaging.ingest.pipeline import ingest
 from fedpdc_med.imaging.phantoms.films import write_films
 from fedpdc_med.imaging.reference import Reference, build_reference, read_reference
-from fedpdc_med.imaging.store import FilmStore, read_store, write_atomically
+from fedpdc_med.imaging.store import FilmStore, read_store
 
 PHANTOM_SIZE = 96  # pixels a side: phantoms show nothing finer, and a demonstration should be quick
 
@@ -112,4 +113,4 @@ def is_current(folder: Path, films: Phantoms) -> bool:
 
 
 def finish(folder: Path, films: Phantoms) -> None:
-    write_atomically(folder / "recipe.json", lambda file: file.write(films.model_dump_json().encode()))
+    atomic_write(folder / "recipe.json", lambda file: file.write(films.model_dump_json().encode()))

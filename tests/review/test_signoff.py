@@ -1,5 +1,7 @@
 """Sign-off: decisions beside the run, which only grow and hold for one model."""
 
+import errno
+import fcntl
 import json
 import os
 import subprocess
@@ -144,7 +146,7 @@ def test_a_folder_that_cannot_be_written_says_so(run):
 
 @pytest.mark.parametrize("kind", ["lock", "draft"])
 def test_signing_a_run_writes_through_no_link_in_it(run, tmp_path_factory, kind):
-    name = f".review.json.{'lock' if kind == 'lock' else os.getpid()}"
+    name = ".review.json.lock" if kind == "lock" else f".review.json.{os.getpid()}.partial"
     elsewhere = tmp_path_factory.mktemp("elsewhere") / "thesis.txt"
     elsewhere.write_text("years of work")
     (run / name).symlink_to(elsewhere)
@@ -155,3 +157,12 @@ def test_signing_a_run_writes_through_no_link_in_it(run, tmp_path_factory, kind)
     accept(run)
     assert elsewhere.read_text() == "years of work"
     assert len(read_decisions(run)) == 1 and not (run / "review.json").is_symlink()
+
+
+def test_on_a_share_that_knows_no_locks_a_decision_is_kept_too(run, monkeypatch):
+    def unknown(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", unknown)
+    accept(run)
+    assert len(read_decisions(run)) == 1

@@ -18,6 +18,7 @@ from pydicom.dataset import Dataset, FileMetaDataset
 from pydicom.uid import ExplicitVRLittleEndian, generate_uid
 
 from fedpdc_med.common.errors import UserError
+from fedpdc_med.common.files import atomic_write
 from fedpdc_med.common.paths import owner_only
 from fedpdc_med.imaging.dicom.kept import kept
 
@@ -110,9 +111,7 @@ def dicom_name(row: Mapping[str, str]) -> str:
 @owner_only()  # in a worker process, whose parent may have started before this was said
 def write_dicom(ds: Dataset, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    ds.save_as(draft, enforce_file_format=True)
-    draft.replace(path)
+    atomic_write(path, lambda file: ds.save_as(file, enforce_file_format=True))
 
 
 def _code(value: str, meaning: str) -> Dataset:

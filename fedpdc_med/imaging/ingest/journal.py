@@ -4,10 +4,10 @@ Pixels are appended before the line that names them, and a torn last line is dro
 back is complete. The journal holds pseudonyms only, and goes away when the store is written.
 """
 
-import fcntl
 import json
 import shutil
 from collections.abc import Iterable
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -16,8 +16,10 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpdc_med.common.errors import UserError
+from fedpdc_med.common.files import locked
 from fedpdc_med.imaging.records import Outcome, Reason, Verdict
+
+BUSY = "another ingest of this site is running; wait for it or choose another --site"
 
 
 class Journal:
@@ -26,17 +28,12 @@ class Journal:
     def __init__(self, folder: Path, fingerprint: str, size: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder, self._size = folder, size
-        self._lock = (folder / "lock").open("w")
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UserError("another ingest of this site is running; wait for it or choose another --site") from None
-        except OSError:
-            pass  # a share that knows no locks
+        self._open = ExitStack()
+        self._open.enter_context(locked(folder / "lock", BUSY))
         self.outcomes: dict[int, Outcome] = {}
         self._slots: dict[int, int] = {}
-        self._films = (folder / "films.bin").open("ab+")
-        self._lines = (folder / "outcomes.jsonl").open("ab+")
+        self._films = self._open.enter_context((folder / "films.bin").open("ab+"))
+        self._lines = self._open.enter_context((folder / "outcomes.jsonl").open("ab+"))
         self._recover(fingerprint)
 
     def __enter__(self) -> Self:
@@ -45,7 +42,7 @@ class Journal:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._close()
+        self._open.close()
 
     def add(self, outcomes: Iterable[tuple[int, Outcome]]) -> None:
         lines = []
@@ -71,12 +68,8 @@ class Journal:
             yield stored[self._slots[position]]
 
     def discard(self) -> None:
-        self._close()  # NFS keeps files that are open, and their folder could not go
+        self._open.close()  # NFS keeps files that are open, and their folder could not go
         shutil.rmtree(self._folder, ignore_errors=True)
-
-    def _close(self) -> None:
-        for file in (self._films, self._lines, self._lock):
-            file.close()
 
     def _recover(self, fingerprint: str) -> None:
         self._lines.seek(0)
