@@ -1,7 +1,8 @@
-"""Where film stores, the reference set and runs live on this machine."""
+"""Where film stores, the reference set, runs, and what comes along with the package lie on this machine."""
 
 import os
 import re
+import sysconfig
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,14 @@ TAKEN = ("global", "reference")  # the shared model and the reference set stand 
 
 def home() -> Path:
     return Path(os.environ.get("FEDPDC_HOME") or "fedpdc-data")
+
+
+def shipped(name: str) -> Path:
+    """`sites`, `public_reference` or `app.py`: in the source tree, or where the wheel put it."""
+    in_source_tree = Path(__file__).resolve().parents[2] / name
+    if in_source_tree.exists():
+        return in_source_tree
+    return Path(sysconfig.get_path("data")) / "share" / "fedpdc_med" / name
 
 
 @contextmanager

@@ -32,6 +32,11 @@ TASK_BYTES = 3 << 30  # measured: a film of 100 million pixels takes up to 1 GB,
 NOT_STARTED = "a worker process could not start; there may be too little memory, or the installation is broken"
 
 
+def cores() -> int:
+    """The cores that this process may use; not every system tells more than how many there are."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 @dataclass(frozen=True)
 class Lost:
     """A task whose worker died twice, or ran out of time."""

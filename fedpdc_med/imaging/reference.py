@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fedpdc_med.common.description import Check
 from fedpdc_med.common.errors import UserError, WorkFailed
 from fedpdc_med.common.files import atomic_write, read_json
 from fedpdc_med.common.paths import owner_only
@@ -147,15 +148,6 @@ def facts_of(manifest: pd.DataFrame, provenance: str, licence: str, version: str
         "patients": int(manifest["patient"].nunique()),
         "splits": {split: {label: int(n) for label, n in row.items()} for split, row in table.to_dict("index").items()},
     }
-
-
-@dataclass(frozen=True)
-class Check:
-    """One thing that was verified: what, whether it holds, and what was found."""
-
-    what: str
-    holds: bool
-    found: str
 
 
 def check_reference(reference: Reference, sites: dict[str, pd.DataFrame]) -> list[Check]:

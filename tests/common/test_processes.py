@@ -1,13 +1,14 @@
 """Worker processes that die or hang. Tasks are expressions, evaluated in the workers."""
 
 import functools
+import os
 import sys
 import time
 
 import pytest
 
 from fedpdc_med.common.errors import WorkFailed
-from fedpdc_med.common.processes import Lost, Workers
+from fedpdc_med.common.processes import Lost, Workers, cores
 
 ABORT, SLEEP = "__import__('os').abort()", "__import__('time').sleep(60)"
 
@@ -60,3 +61,9 @@ def test_work_that_fails_for_a_reason_of_ours_stops_everything():
 def test_a_task_has_memory_for_the_largest_film_and_not_for_more():
     found = run(["len(bytearray(2 << 30))", "len(bytearray(4 << 30))", "3"], [[0], [1], [2]], replaced=2)
     assert found == {0: 2 << 30, 1: Lost(timed_out=False), 2: 3}
+
+
+def test_the_cores_are_known_on_systems_without_an_affinity_too(monkeypatch):
+    assert 1 <= cores() <= os.cpu_count()
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    assert cores() == os.cpu_count()

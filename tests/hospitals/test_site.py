@@ -3,7 +3,8 @@
 import pytest
 
 from fedpdc_med.common.errors import UserError
-from fedpdc_med.hospitals.site import Phantoms, default_folder, load_site, load_sites
+from fedpdc_med.common.paths import shipped
+from fedpdc_med.hospitals.site import Phantoms, load_site, load_sites
 
 HEAD = "from fedpdc_med.hospitals.site import HospitalSite, LocalSettings, Phantoms, Scanner\n"
 GOOD = HEAD + "SITE = HospitalSite(name='a', films=Phantoms(case_mix={'normal': 3, 'covid-19': 1}))\n"
@@ -15,7 +16,7 @@ def module(folder, text, name="a.py"):
 
 
 def test_the_hospitals_that_come_along_differ_in_size_mix_and_scanner():
-    sites = load_sites(default_folder("sites"))
+    sites = load_sites(shipped("sites"))
     taking_part = [site for site in sites if site.takes_part]
     assert len(taking_part) >= 6 and len(sites) > len(taking_part)
     mixes = {site.name: site.films.case_mix for site in sites if isinstance(site.films, Phantoms)}

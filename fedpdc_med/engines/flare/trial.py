@@ -11,12 +11,13 @@ import numpy as np
 import pandas as pd
 
 from fedpdc_med.common.errors import UserError
+from fedpdc_med.common.paths import shipped
 from fedpdc_med.engines.flare.coordinator_run import plan_of, start_run
 from fedpdc_med.engines.flare.jobs import Pace, run_jobs
 from fedpdc_med.engines.flare.parties import Parties, ended_by_signals, free_port, listens
 from fedpdc_med.engines.flare.project import COORDINATOR_KIT, Administrator, HospitalParty, Project
 from fedpdc_med.engines.flare.provision import provision
-from fedpdc_med.hospitals.site import HospitalSite, default_folder, load_sites
+from fedpdc_med.hospitals.site import HospitalSite, load_sites
 from fedpdc_med.methods import Method
 from fedpdc_med.runs.directory import Run
 from fedpdc_med.runs.label_distribution import label_distribution
@@ -37,7 +38,7 @@ SITE = HospitalSite(
 
 def trial_sites(folder: Path | None) -> list[HospitalSite]:
     """The hospitals of a folder that take part, or three of those that come along."""
-    found = [site for site in load_sites(folder or default_folder("sites")) if site.takes_part]
+    found = [site for site in load_sites(folder or shipped("sites")) if site.takes_part]
     chosen = found if folder else [site for site in found if site.name in DEFAULT_SITES]
     if not chosen:
         raise UserError("no hospital of this folder takes part")

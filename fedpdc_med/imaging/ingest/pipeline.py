@@ -1,7 +1,6 @@
 """A folder of DICOM files, or a public collection, into a site's film store: every file gets a verdict."""
 
 import csv
-import os
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -12,7 +11,7 @@ import pandas as pd
 
 from fedpdc_med.common.errors import UserError, WorkFailed
 from fedpdc_med.common.paths import checked_name, key_file, owner_only, site_store
-from fedpdc_med.common.processes import Lost, Workers
+from fedpdc_med.common.processes import Lost, Workers, cores
 from fedpdc_med.common.progress import progress
 from fedpdc_med.imaging.dicom.deidentify import dicom_name, site_key
 from fedpdc_med.imaging.dicom.header import CHEST
@@ -90,7 +89,7 @@ def ingest(
     if not replace and (folder / "store.json").is_file():
         return _finished(folder, fingerprint)
     with Journal(folder / ".ingest", fingerprint, size) as journal:
-        began, replaced = _examine_all(records, journal, settings, processes or len(os.sched_getaffinity(0)), seconds)
+        began, replaced = _examine_all(records, journal, settings, processes or cores(), seconds)
         outcomes, group_of = settle(journal.outcomes, read_store(without).manifest if without else None)
         accepted = [place for place, outcome in outcomes.items() if outcome.verdict == Verdict.ACCEPTED]
         groups = [group_of[place] for place in accepted]
