@@ -7,7 +7,6 @@ from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
 
-from fedpdc_med import __version__
 from fedpdc_med.common.errors import UserError
 from fedpdc_med.imaging.ingest.collections import PICTURES, films_of, recognise
 from fedpdc_med.imaging.ingest.labels import Labels
@@ -56,7 +55,6 @@ def fingerprint_of(records: dict[int, FilmRecord], settings: Settings, without: 
     said = asdict(settings) | {
         "key": "",
         "write_dicom": str(settings.write_dicom),
-        "version": __version__,
         "seed": seed,
         "without": read_store(without).info["manifest_sha256"] if without else "",
     }

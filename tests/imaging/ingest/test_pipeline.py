@@ -519,6 +519,17 @@ def test_what_could_not_be_read_is_tried_again_when_a_stopped_ingest_continues(t
     assert ingest(source, "site", labels=NORMAL, store=tmp_path / "again").films == 3
 
 
+def test_a_finished_ingest_stays_finished_under_another_version_of_the_package(
+    tmp_path, film, fedpdc_home, monkeypatch
+):
+    source = folder_of(tmp_path, film, 3)
+    ingest(source, "site", labels=NORMAL)
+    for module in [m for name, m in sys.modules.items() if name.startswith("fedpdc_med")]:
+        if hasattr(module, "__version__"):
+            monkeypatch.setattr(module, "__version__", "9.9.9")
+    assert ingest(source, "site", labels=NORMAL).seconds == 0.0
+
+
 def test_a_store_that_lies_inside_the_source_is_not_read(tmp_path, film, monkeypatch):
     source = folder_of(tmp_path, film, 3)
     monkeypatch.setenv("FEDPDC_HOME", str(source / "000-data"))  # sorted before the films
