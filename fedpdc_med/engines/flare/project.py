@@ -95,7 +95,7 @@ class Project(BaseModel):
 
 def read_project(file: Path) -> Project:
     if not file.is_file():
-        raise UserError(f"{file}: there is no such project file; docs/deployment.md shows one")
+        raise UserError(f"{file}: there is no such project file; docs/deploy.md shows one")
     try:
         return Project(**tomllib.loads(file.read_text(encoding="utf-8")))
     except UnicodeDecodeError:
