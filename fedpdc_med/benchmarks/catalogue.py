@@ -41,7 +41,7 @@ class Experiment(BaseModel):
     partition: str = "dirichlet"
     beta: float = Field(default=0.1, gt=0)
     sites: int = Field(default=10, ge=1)
-    public_per_class: int = Field(ge=0)  # held out of the training images before they are dealt to the sites
+    public_per_class: int = Field(ge=0)  # held out of the training images before they are partitioned
     public_split: Literal["halves", "shared"] = "halves"  # for a method that trains on public images
     rounds: int = Field(ge=1)
     epochs: int = Field(ge=1)

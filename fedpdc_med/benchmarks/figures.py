@@ -26,7 +26,7 @@ CURVES = {
 }
 STYLES = ("-", "--", ":", "-.")
 PAPER, OURS = ({method.name for method in group} for group in (algorithms.PAPER, algorithms.OURS))
-DEALT = ("data", "partition", "beta", "sites", "public_per_class", "images")  # what decides who holds which images
+PARTITION = ("data", "partition", "beta", "sites", "public_per_class", "images")  # what decides who holds which images
 
 
 def draw(results: Sequence[dict[str, Any]], folder: Path) -> int:
@@ -47,12 +47,12 @@ def draw(results: Sequence[dict[str, Any]], folder: Path) -> int:
 
 
 def label_distributions(runs: Iterable[Run], folder: Path) -> int:
-    """The pictures that the runs drew of their skew, one for each way of dealing out the images."""
+    """The pictures that the runs drew of their skew, one for each partition of the images."""
     drawn = {}
     for run in runs:
         experiment = recorded(run.config["experiment"], run.config["method"]["name"])
-        dealt = {key: value for key, value in changed_settings(experiment).items() if key in DEALT}
-        parts = [experiment.name, *(f"{key}={value}" for key, value in dealt.items()), f"seed{experiment.seed}"]
+        changed = {key: value for key, value in changed_settings(experiment).items() if key in PARTITION}
+        parts = [experiment.name, *(f"{key}={value}" for key, value in changed.items()), f"seed{experiment.seed}"]
         drawn["-".join(parts)] = run.folder
     for name, run_folder in drawn.items():
         shutil.copyfile(run_folder / "label_distribution.png", folder / file_name(name, "-label-distribution.png"))

@@ -56,7 +56,7 @@ def _resume(run: Run, data: Path | None, workers: int) -> None:
 
 
 def build(experiment: Experiment, method: Method, images: ImageSet) -> Federation:
-    """Hold the public images out, deal the rest to the sites."""
+    """Hold the public images out and partition the rest between the sites."""
     images = fewer(images, experiment)
     labels = images.train_labels
     public, rest = hold_out(labels, experiment.public_per_class, rng_for(experiment, "public"))

@@ -31,7 +31,7 @@ app = typer.Typer(
 )
 app.command()(simulation.simulate)
 app.command()(imaging.ingest)
-app.command()(simulation.deal)
+app.command()(simulation.partition)
 app.command()(simulation.compare)
 app.command()(reviewing.review)
 app.command()(reviewing.report)

@@ -1,4 +1,4 @@
-"""`fedpdc simulate`, `fedpdc deal` and `fedpdc compare`."""
+"""`fedpdc simulate`, `fedpdc partition` and `fedpdc compare`."""
 # Heavy imports stand inside the commands, so that --help does not wait for PyTorch.
 
 from pathlib import Path
@@ -105,35 +105,35 @@ def simulate(
     print_result(runs, method)
 
 
-def deal(
-    site: Annotated[str, typer.Argument(help="A site whose film store is dealt out.")],
-    sites: Annotated[int, typer.Option(min=2, help="How many simulated hospitals to make of it.")] = 5,
+def partition(
+    site: Annotated[str, typer.Argument(help="The site whose film store is partitioned.")],
+    sites: Annotated[int, typer.Option(min=2, help="Number of simulated sites.")] = 5,
     rule: Annotated[
         str, typer.Option(help="dirichlet, iid, quantity or labels-K, as in the benchmarks.")
     ] = "dirichlet",
     beta: Annotated[float, typer.Option(help="Skew of the Dirichlet rule; smaller is more skewed.")] = 0.3,
-    seed: Annotated[int, typer.Option(help="Draws who gets what.")] = 0,
-    out: Annotated[Path, typer.Option(help="Folder that gets a module for each, for simulate --sites.")] = Path(
+    seed: Annotated[int, typer.Option(help="Random seed of the partition.")] = 0,
+    out: Annotated[Path, typer.Option(help="Folder for the new site files, to use with simulate --sites.")] = Path(
         "hospitals"
     ),
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Replace the film stores and modules of such a deal.")
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace the film stores and site files of an earlier partition.")
     ] = False,
 ) -> None:
-    """Deal one film store out to several simulated hospitals with skewed classes, patient by patient.
+    """Partition one film store into several simulated sites with skewed classes; no patient is in two sites.
 
-    Example: fedpdc deal darkcovidnet --sites 3 --beta 0.3 --out hospitals
+    Example: fedpdc partition darkcovidnet --sites 3 --beta 0.3 --out hospitals
     """
     from fedpdc_med.common.paths import site_store
     from fedpdc_med.imaging.store import read_store
-    from fedpdc_med.simulation.deal import deal as deal_out
+    from fedpdc_med.simulation.partition_store import partition_store
 
-    dealt = deal_out(read_store(site_store(site)), sites, rule, beta, out, seed, replace)
-    classes = sorted({label for films in dealt.values() for label in films["label"]})
-    shown = table(f"{site}, dealt to {sites} hospitals")
+    made = partition_store(read_store(site_store(site)), sites, rule, beta, out, seed, overwrite)
+    classes = sorted({label for films in made.values() for label in films["label"]})
+    shown = table(f"{site}, partitioned into {sites} sites")
     for column in ("site", *classes, "films", "patients"):
         shown.add_column(column, justify="left" if column == "site" else "right", no_wrap=column == "site")
-    for name, films in dealt.items():
+    for name, films in made.items():
         counts = [str(int((films["label"] == label).sum())) for label in classes]
         shown.add_row(name, *counts, str(len(films)), str(films["patient"].nunique()))
     console.print(shown)

@@ -1,4 +1,4 @@
-"""How the training images are dealt to sites; every rule uses every image exactly once.
+"""How the training images are partitioned between the sites; every rule uses every image exactly once.
 
 A rule takes the labels and a generator and returns one array of indices a site, sorted, because the order means
 nothing: training shuffles.
@@ -104,7 +104,7 @@ def labels_k(labels: np.ndarray, sites: int, k: int, rng: np.random.Generator) -
 
 
 def hold_out(labels: np.ndarray, per_class: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Take a balanced public set out of the training images, before they are dealt; returns (public, rest)."""
+    """Take a balanced public set out of the training images, before they are partitioned; returns (public, rest)."""
     if per_class < 0:
         raise UserError(f"public images per class is {per_class}: choose 0 or more")
     public = np.zeros(len(labels), bool)

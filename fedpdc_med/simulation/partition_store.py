@@ -1,4 +1,4 @@
-"""Deal one film store out to several simulated hospitals, patient by patient, with skewed classes."""
+"""Partition one film store into several simulated sites with skewed classes; no patient is in two sites."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from fedpdc_med.imaging.duplicates import groups
 from fedpdc_med.imaging.splits import TRAIN_TEST, split_by_group
 from fedpdc_med.imaging.store import FilmStore, read_store, write_store
 
-MODULE = '''"""{films} films dealt from {origin} (rule {rule}, seed {seed})."""
+MODULE = '''"""{films} films partitioned from {origin} (rule {rule}, seed {seed})."""
 
 from fedpdc_med.hospitals.site import HospitalSite, LocalSettings
 
@@ -25,8 +25,8 @@ SITE = HospitalSite(
 
 
 @owner_only()
-def deal(
-    store: FilmStore, sites: int, rule: str, beta: float, folder: Path, seed: int, replace: bool = False
+def partition_store(
+    store: FilmStore, sites: int, rule: str, beta: float, folder: Path, seed: int, overwrite: bool = False
 ) -> dict[str, pd.DataFrame]:
     """A film store and a module in `folder` for each new site; near-duplicates and patients stay together."""
     manifest, origin = store.manifest, str(store.info["site"])
@@ -34,12 +34,12 @@ def deal(
     labels = pd.Series(pd.factorize(manifest["label"])[0]).groupby(grouped).agg(lambda found: found.mode().iloc[0])
     parts = partition(rule, labels.to_numpy(), sites, np.random.default_rng(seed), beta=beta, least=4)
     names = [checked_name(f"{origin}-{number}") for number in range(1, sites + 1)]
-    _check_free(names, folder, replace)
+    _check_free(names, folder, overwrite)
     folder.mkdir(parents=True, exist_ok=True)
-    for module in folder.glob(f"{origin}-*.py"):  # an earlier deal's, whose films are dealt anew
-        if replace and f"films dealt from {origin} (" in module.read_text():
+    for module in folder.glob(f"{origin}-*.py"):  # an earlier partition's, which this one replaces
+        if overwrite and f"films partitioned from {origin} (" in module.read_text():
             module.unlink()
-    dealt = {}
+    sites_films = {}
     for name, part in zip(names, parts, strict=True):
         rows = np.flatnonzero(np.isin(grouped, labels.index.to_numpy()[part]))
         mine = manifest.iloc[rows].reset_index(drop=True)
@@ -49,18 +49,18 @@ def deal(
         write_store(site_store(name), films, mine, site=name, size=size, processing=processing)
         text = MODULE.format(films=len(mine), origin=origin, rule=rule, seed=seed, name=name)
         (folder / f"{name}.py").write_text(text)
-        dealt[name] = mine
-    return dealt
+        sites_films[name] = mine
+    return sites_films
 
 
-def _check_free(names: list[str], folder: Path, replace: bool) -> None:
-    """Nothing is written where anything would be lost: an earlier deal may be replaced, a site's own films never."""
+def _check_free(names: list[str], folder: Path, overwrite: bool) -> None:
+    """Nothing is lost: an earlier partition may be replaced, a site's own films never."""
     for name in names:
-        if not replace and (folder / f"{name}.py").exists():
-            raise UserError(f"{name}.py is already in the folder; say --replace, or choose another --out")
+        if not overwrite and (folder / f"{name}.py").exists():
+            raise UserError(f"{name}.py is already in the folder; use --overwrite, or choose another --out")
         if not (site_store(name) / "store.json").is_file():
             continue
         if read_store(site_store(name)).info["ingest"]:
-            raise UserError(f"{name} is a site whose films were ingested; a deal would replace them")
-        if not replace:
-            raise UserError(f"there is already a film store {name}; say --replace if it may be dealt anew")
+            raise UserError(f"{name} is a site whose films were ingested; a partition would replace them")
+        if not overwrite:
+            raise UserError(f"there is already a film store {name}; use --overwrite to replace it")

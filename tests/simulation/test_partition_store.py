@@ -1,4 +1,4 @@
-"""Dealing one film store out to simulated hospitals."""
+"""One film store partitioned into simulated sites."""
 
 import numpy as np
 import pandas as pd
@@ -9,7 +9,7 @@ from fedpdc_med.common.paths import site_store
 from fedpdc_med.hospitals.site import load_sites
 from fedpdc_med.imaging.duplicates import perceptual_hash
 from fedpdc_med.imaging.store import COLUMNS, pixel_hash, read_store, write_store
-from fedpdc_med.simulation.deal import deal
+from fedpdc_med.simulation.partition_store import partition_store
 
 
 @pytest.fixture
@@ -31,17 +31,17 @@ def store(tmp_path, monkeypatch):
 
 
 def test_every_film_goes_to_one_site_and_patients_stay_together(store, tmp_path):
-    dealt = deal(store, 3, "dirichlet", 0.3, tmp_path / "hospitals", seed=1)
-    together = pd.concat(dealt.values())
+    made = partition_store(store, 3, "dirichlet", 0.3, tmp_path / "hospitals", seed=1)
+    together = pd.concat(made.values())
     assert sorted(together["film"]) == sorted(store.manifest["film"])
-    owners = pd.concat([films.assign(owner=name) for name, films in dealt.items()]).groupby("patient")["owner"]
+    owners = pd.concat([films.assign(owner=name) for name, films in made.items()]).groupby("patient")["owner"]
     assert owners.nunique().max() == 1
-    shares = pd.DataFrame({name: films["label"].value_counts(normalize=True) for name, films in dealt.items()})
+    shares = pd.DataFrame({name: films["label"].value_counts(normalize=True) for name, films in made.items()})
     assert shares.max().max() > 0.6  # skewed
 
 
 def test_the_new_sites_can_be_simulated_and_their_pixels_are_the_old_ones(store, tmp_path):
-    deal(store, 2, "iid", 0.3, tmp_path / "hospitals", seed=0)
+    partition_store(store, 2, "iid", 0.3, tmp_path / "hospitals", seed=0)
     sites = load_sites(tmp_path / "hospitals")
     assert [site.name for site in sites] == ["all-1", "all-2"]
     made = read_store(site_store("all-1"))
@@ -50,8 +50,8 @@ def test_the_new_sites_can_be_simulated_and_their_pixels_are_the_old_ones(store,
     assert made.manifest.groupby("patient")["split"].nunique().max() == 1
 
 
-def test_what_is_dealt_is_for_its_owner_only(store, tmp_path):
-    deal(store, 2, "iid", 0.3, tmp_path / "hospitals", seed=0)
+def test_the_new_sites_are_for_its_owner_only(store, tmp_path):
+    partition_store(store, 2, "iid", 0.3, tmp_path / "hospitals", seed=0)
     made = [
         tmp_path / "hospitals",
         *(tmp_path / "hospitals").iterdir(),
@@ -62,30 +62,30 @@ def test_what_is_dealt_is_for_its_owner_only(store, tmp_path):
 
 
 def test_fewer_sites_than_before_leave_no_site_behind(store, tmp_path):
-    deal(store, 3, "iid", 0.3, tmp_path / "hospitals", seed=0)
+    partition_store(store, 3, "iid", 0.3, tmp_path / "hospitals", seed=0)
     (tmp_path / "hospitals" / "all-own.py").write_text((tmp_path / "hospitals" / "all-3.py").read_text()[-200:])
-    deal(store, 2, "iid", 0.3, tmp_path / "hospitals", seed=1, replace=True)
+    partition_store(store, 2, "iid", 0.3, tmp_path / "hospitals", seed=1, overwrite=True)
     assert sorted(file.name for file in (tmp_path / "hospitals").glob("*.py")) == ["all-1.py", "all-2.py", "all-own.py"]
 
 
 def test_a_folder_that_has_such_a_module_is_not_overwritten(store, tmp_path):
-    deal(store, 2, "iid", 0.3, tmp_path / "hospitals", seed=0)
+    partition_store(store, 2, "iid", 0.3, tmp_path / "hospitals", seed=0)
     with pytest.raises(UserError, match="already in the folder"):
-        deal(store, 2, "iid", 0.3, tmp_path / "hospitals", seed=0)
+        partition_store(store, 2, "iid", 0.3, tmp_path / "hospitals", seed=0)
 
 
 def test_the_film_store_of_another_site_is_not_overwritten_and_nothing_is_half_done(store, tmp_path):
     manifest = store.manifest.assign(site="mine")
     write_store(site_store("all-2"), store.films, manifest, site="all-2", size=32, processing={})
     with pytest.raises(UserError, match="already a film store all-2"):
-        deal(store, 2, "iid", 0.3, tmp_path / "hospitals", seed=0)
+        partition_store(store, 2, "iid", 0.3, tmp_path / "hospitals", seed=0)
     assert not (tmp_path / "hospitals").exists() and not site_store("all-1").exists()
-    deal(store, 2, "iid", 0.3, tmp_path / "hospitals", seed=0, replace=True)
+    partition_store(store, 2, "iid", 0.3, tmp_path / "hospitals", seed=0, overwrite=True)
     assert len(read_store(site_store("all-2")).films) < 90
 
 
-def test_films_that_a_site_ingested_are_never_dealt_over(store, tmp_path):
+def test_films_that_a_site_ingested_are_never_overwritten(store, tmp_path):
     write_store(site_store("all-2"), store.films, store.manifest, site="all-2", size=32, processing={}, ingest="abc")
     with pytest.raises(UserError, match="all-2 is a site whose films were ingested"):
-        deal(store, 2, "iid", 0.3, tmp_path / "hospitals", seed=0, replace=True)
+        partition_store(store, 2, "iid", 0.3, tmp_path / "hospitals", seed=0, overwrite=True)
     assert len(read_store(site_store("all-2")).films) == 90 and not site_store("all-1").exists()
