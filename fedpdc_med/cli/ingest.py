@@ -64,7 +64,9 @@ def ingest(
     ] = 0.5,
     seconds: Annotated[float, typer.Option(min=1, help="Give up on a film that takes longer to decode.")] = 60,
     seed: Annotated[int, typer.Option(help="Draws the split into training and test patients.")] = 0,
-    replace: Annotated[bool, typer.Option("--replace", help="Replace the film store the site already has.")] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace the film store the site already has.")
+    ] = False,
     list_refused: Annotated[
         bool, typer.Option("--list", help="Name every file that was not accepted, on the terminal only.")
     ] = False,
@@ -97,7 +99,7 @@ def ingest(
         body_parts=_list(body_parts),
         without=without,
         write_dicom=write_dicom,
-        replace=replace,
+        replace=overwrite,
         processes=workers,
         seconds=seconds,
         seed=seed,
@@ -210,7 +212,7 @@ def _print_summary(result: "IngestResult", site: str, told_patients: bool) -> No
         from fedpdc_med.imaging.ingest.pipeline import temporary
 
         again = sum(temporary(reason, detail) for _, _, reason, detail in result.report)
-        mended = f"; {again} files could not be read then: if that is mended, use --replace" if again else ""
+        mended = f"; {again} files could not be read then: if that is mended, use --overwrite" if again else ""
         console.print(f"Nothing was read again, this is the report of the finished ingest{mended}", highlight=False)
     if result.replaced:
         console.print(

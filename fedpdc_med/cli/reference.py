@@ -36,7 +36,7 @@ def build(
     version: Annotated[str, typer.Option(help="Version of this set.")] = "1",
     seed: Annotated[int, typer.Option(help="Draws films and splits.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Default: $FEDPDC_HOME/reference.")] = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Replace the set in --out.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the set in --out.")] = False,
     workers: Workers = None,
 ) -> None:
     """Make the reference set: balanced, split by patient into correction, weighting and holdout.
@@ -57,7 +57,7 @@ def build(
 
         from fedpdc_med.simulation.phantoms import phantom_reference
 
-        check_place(home() / "phantoms", folder, replace)
+        check_place(home() / "phantoms", folder, overwrite)
         made = phantom_reference(seed, workers or cores())
         shutil.copytree(made.store.folder, folder, dirs_exist_ok=True)
     else:
@@ -68,7 +68,7 @@ def build(
             licence=licence or "not said",
             version=version,
             per_class=per_class,
-            replace=replace,
+            replace=overwrite,
             seed=seed,
             labels=read_labels(labels) if labels else None,
             labels_file=labels,

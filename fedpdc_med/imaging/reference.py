@@ -98,7 +98,7 @@ def check_place(source: Path, folder: Path, replace: bool) -> None:
         raise UserError("--out is a file; name a new folder")
     if (folder / "reference.json").is_file():
         if not replace:
-            raise UserError(f"{folder.name} already holds a reference set; say --replace, or choose another --out")
+            raise UserError(f"{folder.name} already holds a reference set; use --overwrite, or choose another --out")
     elif folder.is_dir() and any(folder.iterdir()):
         raise UserError(
             f"{folder.name} holds files that are no reference set; choose a new or an empty folder as --out"

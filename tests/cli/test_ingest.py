@@ -90,7 +90,7 @@ def test_pictures_whose_table_names_their_patients_need_no_advice_about_patients
     for column in ("", "patient"):
         rows = [f"{i}.png,normal,{i if column else ''}" for i in range(6)]
         (tmp_path / "labels.csv").write_text("\n".join([f"film,label,{column or 'note'}", *rows]))
-        command = ("ingest", tmp_path, "--site", "harbor", "--labels", tmp_path / "labels.csv", "--replace")
+        command = ("ingest", tmp_path, "--site", "harbor", "--labels", tmp_path / "labels.csv", "--overwrite")
         said[column] = " ".join(run(*command).stdout.split())
     assert "Every picture counts as a patient of its own" in said[""]
     assert "Every picture counts as a patient of its own" not in said["patient"]

@@ -145,7 +145,7 @@ def _finished(folder: Path, fingerprint: str) -> IngestResult:
     if store.info["ingest"] != fingerprint:
         raise UserError(
             f"{folder.name} already has a film store of {len(store.films)} films, from another source or with other "
-            "settings; use --replace to ingest it anew, or choose another --site"
+            "settings; use --overwrite to ingest it again, or choose another --site"
         )
     with (folder / "ingest_report.csv").open(newline="") as file:
         rows = [(int(row["file"]), row["verdict"], row["reason"], row["detail"]) for row in csv.DictReader(file)]

@@ -212,7 +212,7 @@ def test_a_finished_ingest_is_not_done_again_and_another_one_needs_replace(tmp_p
     before = contents(first.store)
     again = ingest(source, "site", labels=NORMAL)
     assert (again.report, again.films, again.seconds) == (first.report, 6, 0.0)
-    with pytest.raises(UserError, match=r"site already has a film store of 6 films.*--replace"):
+    with pytest.raises(UserError, match=r"site already has a film store of 6 films.*--overwrite"):
         ingest(source, "site", labels=one_label("pneumonia"))
     assert contents(first.store) == before
     ingest(source, "site", labels=one_label("pneumonia"), replace=True)
@@ -565,7 +565,7 @@ def test_a_corrected_patient_of_a_collections_table_is_noticed(tmp_path, fedpdc_
     assert ingest(tmp_path / "covid", "site").films == 2
     assert not ingest(tmp_path / "covid", "site").read_again
     (tmp_path / "covid" / "metadata.csv").write_text(rows.replace("\n2,", "\n1,"))
-    with pytest.raises(UserError, match="--replace"):
+    with pytest.raises(UserError, match="--overwrite"):
         ingest(tmp_path / "covid", "site")
     assert read_store(ingest(tmp_path / "covid", "site", replace=True).store).manifest["patient"].nunique() == 1
 
