@@ -43,7 +43,7 @@ class Pace:
     deadline: float = 1800.0  # seconds a round waits for its sites
     enough: int | None = None  # close a round with so many answers; None: with all
     least: int = 1  # sites that must be connected before a job starts
-    patience: float = 600.0  # seconds to wait for the coordinator and that many sites
+    wait: float = 600.0  # seconds to wait for the coordinator and that many sites
 
 
 @contextlib.contextmanager
@@ -172,7 +172,7 @@ def ended(meta: dict[str, Any]) -> bool:
 
 def wait_for_sites(admin_kit: Path, pace: Pace) -> None:
     """A job reaches the sites that are connected when it starts."""
-    until, found, trouble = time.monotonic() + pace.patience, list[str](), ""
+    until, found, trouble = time.monotonic() + pace.wait, list[str](), ""
     while time.monotonic() < until:
         try:
             with session(admin_kit) as opened:
@@ -184,7 +184,7 @@ def wait_for_sites(admin_kit: Path, pace: Pace) -> None:
         except WorkFailed as error:
             trouble = f" ({error})"
             time.sleep(LOOK)
-    raise WorkFailed(f"{len(found)} of at least {pace.least} sites are connected after {pace.patience:g} s{trouble}")
+    raise WorkFailed(f"{len(found)} of at least {pace.least} sites are connected after {pace.wait:g} s{trouble}")
 
 
 def done(run: Run) -> int:

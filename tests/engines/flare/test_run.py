@@ -29,7 +29,7 @@ def give(collected, tmp_path, monkeypatch):
     project.write_text(PROJECT)
 
     def command(**more):
-        how = {"name": "first", "method": "fedavg", "rounds": 3, "model": "cnn", "patience": 1.0} | more
+        how = {"name": "first", "method": "fedavg", "rounds": 3, "model": "cnn", "wait": 1.0} | more
         run(Path("no-kit"), project, **how)
 
     return command
