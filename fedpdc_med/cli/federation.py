@@ -130,7 +130,7 @@ def try_out(
     folder = out or home() / "runs" / f"federation-{method}-seed{seed}"
     checked_run(folder.name, f"--out {folder}")
     collected = collect(hospitals, None, seed, workers or cores())
-    pace = Pace(rounds_a_job, deadline, enough, least=len(hospitals), wait=300)
+    pace = Pace(rounds_a_job, deadline, enough, min_sites=len(hospitals), wait=300)
     with scratch() as place, Parties() as parties, following(method, rounds) as heard:
         trial = Trial(place, hospitals, collected)
         run = trial.begin(folder, fixed, made, overwrite)
@@ -202,7 +202,7 @@ def run(
     rounds_a_job: RoundsAJob = 5,
     deadline: Deadline = 1800.0,
     enough: Enough = None,
-    least: Annotated[int, typer.Option(min=1, help="Sites that must be connected before a job starts.")] = 2,
+    min_sites: Annotated[int, typer.Option(min=1, help="Sites that must be connected before a job starts.")] = 2,
     wait: Annotated[float, typer.Option(min=1, help="Seconds to wait for them.")] = 3600.0,
     overwrite: Overwrite = False,
 ) -> None:
@@ -235,7 +235,7 @@ def run(
             check_reference(opened.config, reference)
         else:
             opened = start_run(folder, fixed, made, agreed.sites, reference, overwrite)
-    pace = Pace(rounds_a_job, deadline, enough, least, wait)
+    pace = Pace(rounds_a_job, deadline, enough, min_sites, wait)
     if opened.finished:
         console.print(
             f"Nothing was trained: {name} has all its {rounds} rounds. To train more, start a run with another --name "

@@ -42,7 +42,7 @@ class Pace:
     rounds_a_job: int = 5
     deadline: float = 1800.0  # seconds a round waits for its sites
     enough: int | None = None  # close a round with so many answers; None: with all
-    least: int = 1  # sites that must be connected before a job starts
+    min_sites: int = 1  # sites that must be connected before a job starts
     wait: float = 600.0  # seconds to wait for the coordinator and that many sites
 
 
@@ -178,13 +178,13 @@ def wait_for_sites(admin_kit: Path, pace: Pace) -> None:
             with session(admin_kit) as opened:
                 while time.monotonic() < until:
                     found = connected(opened)
-                    if len(found) >= pace.least:
+                    if len(found) >= pace.min_sites:
                         return
                     time.sleep(LOOK)
         except WorkFailed as error:
             trouble = f" ({error})"
             time.sleep(LOOK)
-    raise WorkFailed(f"{len(found)} of at least {pace.least} sites are connected after {pace.wait:g} s{trouble}")
+    raise WorkFailed(f"{len(found)} of at least {pace.min_sites} sites are connected after {pace.wait:g} s{trouble}")
 
 
 def done(run: Run) -> int:
