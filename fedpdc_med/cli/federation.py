@@ -33,7 +33,7 @@ Norm = Annotated[str, typer.Option(help="batch or group normalisation.")]
 Seed = Annotated[int, typer.Option(help="Fixes every draw.")]
 RoundsAJob = Annotated[int, typer.Option(min=1, help="Rounds of one FLARE job; a returned site joins the next job.")]
 Deadline = Annotated[float, typer.Option(min=1, help="Seconds a round waits for its sites.")]
-Enough = Annotated[int | None, typer.Option(min=1, help="Close a round with so many answers. Default: all.")]
+MinResponses = Annotated[int | None, typer.Option(min=1, help="Close a round with so many answers. Default: all.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a run that was made before.")]
 
 
@@ -101,7 +101,7 @@ def try_out(
     seed: Seed = 0,
     rounds_a_job: RoundsAJob = 5,
     deadline: Deadline = 600.0,
-    enough: Enough = None,
+    min_responses: MinResponses = None,
     clip: Annotated[
         float | None, typer.Option(help="Differential privacy at every site: clip updates to this length.")
     ] = None,
@@ -130,7 +130,7 @@ def try_out(
     folder = out or home() / "runs" / f"federation-{method}-seed{seed}"
     checked_run(folder.name, f"--out {folder}")
     collected = collect(hospitals, None, seed, workers or cores())
-    pace = Pace(rounds_a_job, deadline, enough, min_sites=len(hospitals), wait=300)
+    pace = Pace(rounds_a_job, deadline, min_responses, min_sites=len(hospitals), wait=300)
     with scratch() as place, Parties() as parties, following(method, rounds) as heard:
         trial = Trial(place, hospitals, collected)
         run = trial.begin(folder, fixed, made, overwrite)
@@ -201,7 +201,7 @@ def run(
     seed: Seed = 0,
     rounds_a_job: RoundsAJob = 5,
     deadline: Deadline = 1800.0,
-    enough: Enough = None,
+    min_responses: MinResponses = None,
     min_sites: Annotated[int, typer.Option(min=1, help="Sites that must be connected before a job starts.")] = 2,
     wait: Annotated[float, typer.Option(min=1, help="Seconds to wait for them.")] = 3600.0,
     overwrite: Overwrite = False,
@@ -235,7 +235,7 @@ def run(
             check_reference(opened.config, reference)
         else:
             opened = start_run(folder, fixed, made, agreed.sites, reference, overwrite)
-    pace = Pace(rounds_a_job, deadline, enough, min_sites, wait)
+    pace = Pace(rounds_a_job, deadline, min_responses, min_sites, wait)
     if opened.finished:
         console.print(
             f"Nothing was trained: {name} has all its {rounds} rounds. To train more, start a run with another --name "

@@ -97,11 +97,11 @@ class Rounds(Controller):
         sites: list[str],
         rounds: int,
         deadline: float,
-        enough: int | None = None,
+        min_responses: int | None = None,
     ) -> None:
         super().__init__(task_check_period=0.1)
         self.plan, self.run_name, self.sites = Plan(**plan), checked_name(run), sites
-        self.rounds, self.deadline, self.enough = rounds, deadline, enough
+        self.rounds, self.deadline, self.min_responses = rounds, deadline, min_responses
         self.post: FlarePost | None = None
 
     def start_controller(self, fl_ctx: FLContext) -> None: ...
@@ -132,7 +132,7 @@ class Rounds(Controller):
     def _run_rounds(self, run: Run, post: FlarePost, fl_ctx: FLContext) -> None:
         federation = coordinator_federation(run.config, self.plan, self.sites)
         device = "cuda" if torch.cuda.is_available() else "cpu"
-        engine = FlareEngine(federation, post, deadline=self.deadline, enough=self.enough, device=device)
+        engine = FlareEngine(federation, post, deadline=self.deadline, min_responses=self.min_responses, device=device)
         there = {client.name for client in fl_ctx.get_engine().get_clients()}
         engine.missing(name for name in federation.sites if name not in there)
         coordinator = Coordinator(federation, engine, run)

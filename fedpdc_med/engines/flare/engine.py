@@ -44,9 +44,11 @@ class Post(Protocol):
 class FlareEngine:
     """Sites at hospitals train; what the coordinator computes itself runs in this process."""
 
-    def __init__(self, federation: Federation, post: Post, *, deadline: float, enough: int | None, device: str) -> None:
+    def __init__(
+        self, federation: Federation, post: Post, *, deadline: float, min_responses: int | None, device: str
+    ) -> None:
         self.federation, self.post = federation, post
-        self.deadline, self.enough = deadline, enough
+        self.deadline, self.min_responses = deadline, min_responses
         self.bench = DeviceEngine(federation, device)
         self.expected: State = federation.initial_model().state_dict()
         self.away: dict[str, tuple[float, str]] = {}  # who did not answer: since when, and why
@@ -75,8 +77,8 @@ class FlareEngine:
     def _collected(self, waiting: dict[str, Assignment], answers: Path) -> Iterator[Update | Failure]:
         """Answers until all are there, enough are, or time is up."""
         closes, usable, asked = time.monotonic() + self.deadline, 0, len(waiting)
-        enough = min(self.enough or asked, asked)
-        while waiting and usable < enough:
+        min_responses = min(self.min_responses or asked, asked)
+        while waiting and usable < min_responses:
             letter = self.post.next_letter(closes - time.monotonic())
             if letter is None:
                 break
@@ -89,7 +91,7 @@ class FlareEngine:
         for site in waiting:
             self.post.cancel(site)
             why = f"no answer within {self.deadline:g} s"
-            if usable >= enough:
+            if usable >= min_responses:
                 why = f"the round closed with the first {usable} of {asked} sites"
             self.away[site] = (time.monotonic(), why)
             yield Failure(site, why)

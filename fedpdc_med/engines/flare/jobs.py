@@ -41,7 +41,7 @@ class Pace:
 
     rounds_a_job: int = 5
     deadline: float = 1800.0  # seconds a round waits for its sites
-    enough: int | None = None  # close a round with so many answers; None: with all
+    min_responses: int | None = None  # close a round with so many answers; None: with all
     min_sites: int = 1  # sites that must be connected before a job starts
     wait: float = 600.0  # seconds to wait for the coordinator and that many sites
 
@@ -96,7 +96,7 @@ def write_job(folder: Path, plan: Plan, run: Run, sites: list[str], pace: Pace, 
         "sites": sites,
         "rounds": rounds,
         "deadline": pace.deadline,
-        "enough": pace.enough,
+        "min_responses": pace.min_responses,
     }
     server = {
         "format_version": 2,

@@ -46,7 +46,7 @@ class OneRoom:
 def started(collected, tmp_path, monkeypatch):
     monkeypatch.setenv("FEDPDC_HOME", str(tmp_path))
 
-    def start(method="fedavg", enough=None, **settings):
+    def start(method="fedavg", min_responses=None, **settings):
         fixed, made = Settings(rounds=3, model="cnn"), make_method(method, **settings)
         run = start_run(tmp_path / "run", fixed, made, dict.fromkeys(collected.stores, ""), collected.reference, False)
         plan = plan_of(run.config, collected.reference)
@@ -55,7 +55,7 @@ def started(collected, tmp_path, monkeypatch):
         }
         post = OneRoom(hospitals)
         federation = federation_of(plan, fixed, collected.reference, list(hospitals))
-        engine = FlareEngine(federation, post, deadline=60, enough=enough, device="cpu")
+        engine = FlareEngine(federation, post, deadline=60, min_responses=min_responses, device="cpu")
         return Coordinator(federation, engine, run), engine, post
 
     return start
@@ -66,7 +66,7 @@ def statuses(record):
 
 
 def test_a_round_closes_with_k_of_n_sites(started):
-    coordinator, _, _ = started(enough=2)
+    coordinator, _, _ = started(min_responses=2)
     record = coordinator.run_round()
     assert sorted(statuses(record).values()) == ["failed", "ok", "ok"]
     (left_out,) = [site["reason"] for site in record["sites"].values() if site["status"] == "failed"]
@@ -119,7 +119,9 @@ def test_a_new_hospital_joins_at_the_next_job_from_the_last_checkpoint(started):
     coordinator, engine, post = started()
     everyone = coordinator.federation
     first = replace(everyone, sites={name: everyone.sites[name] for name in ("north", "south")})
-    one_job = Coordinator(first, FlareEngine(first, post, deadline=60, enough=None, device="cpu"), coordinator.run)
+    one_job = Coordinator(
+        first, FlareEngine(first, post, deadline=60, min_responses=None, device="cpu"), coordinator.run
+    )
     assert set(one_job.run_round()["sites"]) == {"north", "south"}
     next_job = Coordinator(everyone, engine, coordinator.run)
     record = next_job.run_round()
