@@ -31,7 +31,7 @@ Tau = Annotated[float, typer.Option(help="Share of the sites sampled in a round.
 Model = Annotated[str, typer.Option(help="densenet-small, densenet121, resnet18, resnet50 or cnn.")]
 Norm = Annotated[str, typer.Option(help="batch or group normalisation.")]
 Seed = Annotated[int, typer.Option(help="Fixes every draw.")]
-RoundsAJob = Annotated[int, typer.Option(min=1, help="Rounds of one FLARE job; a returned site joins the next job.")]
+RoundsPerJob = Annotated[int, typer.Option(min=1, help="Rounds of one FLARE job; a returned site joins the next job.")]
 Deadline = Annotated[float, typer.Option(min=1, help="Seconds a round waits for its sites.")]
 MinResponses = Annotated[int | None, typer.Option(min=1, help="Close a round with so many answers. Default: all.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a run that was made before.")]
@@ -99,7 +99,7 @@ def try_out(
     model: Model = "densenet-small",
     norm: Norm = "batch",
     seed: Seed = 0,
-    rounds_a_job: RoundsAJob = 5,
+    rounds_per_job: RoundsPerJob = 5,
     deadline: Deadline = 600.0,
     min_responses: MinResponses = None,
     clip: Annotated[
@@ -130,7 +130,7 @@ def try_out(
     folder = out or home() / "runs" / f"federation-{method}-seed{seed}"
     checked_run(folder.name, f"--out {folder}")
     collected = collect(hospitals, None, seed, workers or cores())
-    pace = Pace(rounds_a_job, deadline, min_responses, min_sites=len(hospitals), wait=300)
+    pace = Pace(rounds_per_job, deadline, min_responses, min_sites=len(hospitals), wait=300)
     with scratch() as place, Parties() as parties, following(method, rounds) as heard:
         trial = Trial(place, hospitals, collected)
         run = trial.begin(folder, fixed, made, overwrite)
@@ -199,7 +199,7 @@ def run(
     model: Model = "densenet-small",
     norm: Norm = "batch",
     seed: Seed = 0,
-    rounds_a_job: RoundsAJob = 5,
+    rounds_per_job: RoundsPerJob = 5,
     deadline: Deadline = 1800.0,
     min_responses: MinResponses = None,
     min_sites: Annotated[int, typer.Option(min=1, help="Sites that must be connected before a job starts.")] = 2,
@@ -235,7 +235,7 @@ def run(
             check_reference(opened.config, reference)
         else:
             opened = start_run(folder, fixed, made, agreed.sites, reference, overwrite)
-    pace = Pace(rounds_a_job, deadline, min_responses, min_sites, wait)
+    pace = Pace(rounds_per_job, deadline, min_responses, min_sites, wait)
     if opened.finished:
         console.print(
             f"Nothing was trained: {name} has all its {rounds} rounds. To train more, start a run with another --name "

@@ -54,7 +54,7 @@ def measure(rounds: int, model: str, workers: int) -> list[Spent]:
         trial = Trial(place, sites, collected)
         run = trial.begin(place / "timed", settings, FedAvg(), overwrite=False)
         trial.start(parties)
-        trial.run(run, Pace(rounds_a_job=rounds, min_sites=len(sites)), quiet)
+        trial.run(run, Pace(rounds_per_job=rounds, min_sites=len(sites)), quiet)
         lines = (run.folder / "timing.jsonl").read_text().splitlines()
         over_flare = [json.loads(line) for line in lines][1:]
     federation = make(settings, FedAvg(), sites, collected)

@@ -39,7 +39,7 @@ TROUBLE = (SessionClosed, InternalError, InvalidJobDefinition, JobNotFound, NoRe
 class Pace:
     """How a run is cut into jobs, and how long a round waits."""
 
-    rounds_a_job: int = 5
+    rounds_per_job: int = 5
     deadline: float = 1800.0  # seconds a round waits for its sites
     min_responses: int | None = None  # close a round with so many answers; None: with all
     min_sites: int = 1  # sites that must be connected before a job starts
@@ -128,7 +128,7 @@ def run_jobs(
         before = done(run)
         check_own(run.config, plan)
         try:
-            one_job(admin_kit, plan, run, sites, min(pace.rounds_a_job, total - before) or 1, pace, heard)
+            one_job(admin_kit, plan, run, sites, min(pace.rounds_per_job, total - before) or 1, pace, heard)
         except WorkFailed as error:
             trouble = str(error)
         else:

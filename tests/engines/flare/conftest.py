@@ -73,7 +73,7 @@ class Running:
         return self.trial.begin(out, Settings(rounds=rounds, model="cnn"), made, overwrite=False)
 
     def run(self, run, heard=lambda run: None, **pace) -> Run:
-        self.trial.run(run, Pace(**{"rounds_a_job": 5, "deadline": LONG, "min_sites": 3, "wait": LONG} | pace), heard)
+        self.trial.run(run, Pace(**{"rounds_per_job": 5, "deadline": LONG, "min_sites": 3, "wait": LONG} | pace), heard)
         return run
 
     def undisturbed(self, out, method="fedavg", rounds=2, settings=None) -> Run:

@@ -15,7 +15,7 @@ def west(run):
 
 def test_wrong_answers_are_rejected_with_a_reason_and_the_run_goes_on(federation, tmp_path):
     federation.order({1: "nan", 2: "shape", 3: "huge", 4: "name", 5: "smuggle"})
-    run = federation.run(federation.begin(tmp_path / "wrong", rounds=6), rounds_a_job=6)
+    run = federation.run(federation.begin(tmp_path / "wrong", rounds=6), rounds_per_job=6)
     found = west(run)
     assert [status for status, _ in found] == ["rejected"] * 4 + ["failed", "ok"]
     for (_, reason), word in zip(found, ["not finite", "shape", "bytes", "another site", "own policy"], strict=False):
@@ -35,7 +35,7 @@ def test_a_hospital_that_dies_in_mid_round_is_left_out_and_takes_part_in_the_nex
             federation.order({})
             federation.start("west")
 
-    run = federation.run(federation.begin(tmp_path / "death", rounds=5), heard, rounds_a_job=3, deadline=20)
+    run = federation.run(federation.begin(tmp_path / "death", rounds=5), heard, rounds_per_job=3, deadline=20)
     assert died_after == [1]
     assert [status for status, _ in west(run)] == ["ok", "failed", "failed", "ok", "ok"]
     reasons = [reason for _, reason in west(run)]
@@ -56,7 +56,7 @@ def test_a_coordinator_that_dies_goes_on_from_its_checkpoint_to_the_same_bits(fe
             federation.order({})
             federation.start("coordinator")
 
-    run = federation.run(federation.begin(tmp_path / "restart", "moon", rounds=4), heard, rounds_a_job=4)
+    run = federation.run(federation.begin(tmp_path / "restart", "moon", rounds=4), heard, rounds_per_job=4)
     assert died_after == [2]
     assert [record["round"] for record in run.rounds()] == [1, 2, 3, 4]
     assert [status for status, _ in west(run)] == ["ok"] * 4
