@@ -53,7 +53,7 @@ def ingest(
     body_parts: Annotated[
         str, typer.Option(help="Body parts to accept; add unknown for films that do not say.")
     ] = ",".join(CHEST),
-    without: Annotated[
+    exclude: Annotated[
         Path | None, typer.Option(help="Film store, usually the reference set, whose films and patients are left out.")
     ] = None,
     write_dicom: Annotated[
@@ -97,7 +97,7 @@ def ingest(
         equalise=equalise,
         views=_list(views),
         body_parts=_list(body_parts),
-        without=without,
+        without=exclude,
         write_dicom=write_dicom,
         replace=overwrite,
         processes=workers,

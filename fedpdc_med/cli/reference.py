@@ -104,7 +104,7 @@ def check(
     if not all(one.holds for one in checks):
         raise WorkFailed(
             "the reference set did not pass; build it again from other films, or ingest the named sites again "
-            "with --without and its folder"
+            "with --exclude and its folder"
         )
 
 

@@ -105,7 +105,7 @@ def check_sites_apart(sites: list[HospitalSite], collected: Collected) -> None:
                 raise UserError(
                     f"{int(shared.films.sum())} films that would judge the model at {site.name} are, or show a patient "
                     f"who is, among the training films of {other}; take one of the two out, or ingest {site.name} "
-                    f"again with --without and the film store of {other}"
+                    f"again with --exclude and the film store of {other}"
                 )
 
 

@@ -130,6 +130,6 @@ def check_overlap(site: str, manifest: pd.DataFrame, reference: pd.DataFrame) ->
     raise UserError(
         f"site {site}: {int(found.films.sum())} of its {len(manifest)} films ({found.patients} patients) are also in "
         f"the reference set ({found.same} the same film, {found.near} nearly the same, {found.patient_only} another "
-        "film of the same patient), which would inflate its score; ingest the site again with --without and the folder "
+        "film of the same patient), which would inflate its score; ingest the site again with --exclude and the folder "
         "of the reference set, or build the reference set from other films"
     )

@@ -90,7 +90,7 @@ def test_overlap_counts_each_film_once_by_the_strongest_evidence():
     # The last film is like none of the reference, but the first one shows that its patient p9 is in it.
     assert list(found.films) == [True, True, True, True, True]
     assert (found.same, found.near, found.patient_only, found.patients) == (2, 1, 2, 4)
-    with pytest.raises(UserError, match=r"site harbor: 5 of its 5 films \(4 patients\).*--without"):
+    with pytest.raises(UserError, match=r"site harbor: 5 of its 5 films \(4 patients\).*--exclude"):
         check_overlap("harbor", site, reference)
     check_overlap("harbor", site.iloc[4:], reference)
 

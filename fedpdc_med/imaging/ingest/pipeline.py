@@ -125,7 +125,7 @@ def check_rejects(result: IngestResult, most: float) -> None:
     """Too many refused files usually mean a wrong folder or a wrong label table."""
     if not result.report:
         raise WorkFailed("SOURCE has no files")
-    asked_for = result.verdicts.get((Verdict.REJECTED, Reason.IN_REFERENCE), 0)  # left out because --without says so
+    asked_for = result.verdicts.get((Verdict.REJECTED, Reason.IN_REFERENCE), 0)  # left out because --exclude says so
     refused = len(result.report) - result.films - asked_for
     if result.films == 0 or refused > most * len(result.report):
         (_, reason), count = max(

@@ -228,7 +228,7 @@ def test_films_of_the_reference_are_left_out_when_asked(tmp_path, film, fedpdc_h
     # 003 is another film of the patient of 002.
     assert verdicts(result)[2:4] == [("rejected", "film or patient of the reference set")] * 2
     assert result.films == 4
-    check_rejects(result, 0.1)  # what --without leaves out is no failure
+    check_rejects(result, 0.1)  # what --exclude leaves out is no failure
 
 
 SECRETS = ("Doe", "Jane", "MRN4711", "19700423", "20230515", "1970-04-23", "St. Nowhere", "jane_doe")
