@@ -62,7 +62,7 @@ def ingest(
     max_rejects: Annotated[
         float, typer.Option(min=0, max=1, help="Exit with 1 if a larger share of the files is refused.")
     ] = 0.5,
-    seconds: Annotated[float, typer.Option(min=1, help="Give up on a film that takes longer to decode.")] = 60,
+    timeout: Annotated[float, typer.Option(min=1, help="Give up on a film that takes longer to decode.")] = 60,
     seed: Annotated[int, typer.Option(help="Draws the split into training and test patients.")] = 0,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace the film store the site already has.")
@@ -101,7 +101,7 @@ def ingest(
         write_dicom=write_dicom,
         replace=overwrite,
         processes=workers,
-        seconds=seconds,
+        seconds=timeout,
         seed=seed,
     )
     _print_summary(result, site, told_patients=known is not None and known.names_patients)
@@ -216,7 +216,7 @@ def _print_summary(result: "IngestResult", site: str, told_patients: bool) -> No
         console.print(f"Nothing was read again, this is the report of the finished ingest{mended}", highlight=False)
     if result.replaced:
         console.print(
-            f"{result.replaced} worker processes died or took longer than --seconds and were replaced; "
+            f"{result.replaced} worker processes died or took longer than --timeout and were replaced; "
             "films that failed twice are in the table above",
             style="yellow",
         )
