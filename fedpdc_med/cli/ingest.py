@@ -67,8 +67,8 @@ def ingest(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace the film store the site already has.")
     ] = False,
-    list_refused: Annotated[
-        bool, typer.Option("--list", help="Name every file that was not accepted, on the terminal only.")
+    list_rejected: Annotated[
+        bool, typer.Option("--list-rejected", help="Name every file that was not accepted, on the terminal only.")
     ] = False,
     workers: Processes = None,
 ) -> None:
@@ -115,10 +115,10 @@ def ingest(
         if unnamed := next((name for name in names.values() if not known.names(name)), ""):
             example = f"A row says {unused[0]!r}, a file without a row is {unnamed!r}"
             console.print(example, highlight=False)
-    if list_refused:
+    if list_rejected:
         _print_refused(result, names)
     elif result.films < len(result.report):
-        console.print("Which files these are: the same command with --list", highlight=False)
+        console.print("Which files these are: the same command with --list-rejected", highlight=False)
     check_rejects(result, max_rejects)
 
 

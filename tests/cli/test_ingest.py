@@ -34,7 +34,7 @@ def test_the_summary_counts_verdicts_classes_and_splits_and_says_how_to_find_a_f
     said = " ".join(result.stdout.split())
     assert "harbor: 11 files" in said and "not DICOM" in said
     assert "10 films of 10 patients: 10 normal; 2 test, 8 train" in said
-    assert "the same command with --list" in said and "readme.txt" not in said
+    assert "the same command with --list-rejected" in said and "readme.txt" not in said
     assert (fedpdc_home / "sites" / "harbor" / "store.json").is_file()
 
 
@@ -68,7 +68,7 @@ def test_speed_is_printed_side_by_side(source, fedpdc_home):
 
 def test_the_refused_files_are_named_when_asked_and_on_the_terminal_only(source, fedpdc_home):
     run("ingest", source, "--site", "harbor", "--label", "normal")
-    listed = run("ingest", source, "--site", "harbor", "--label", "normal", "--list").stdout
+    listed = run("ingest", source, "--site", "harbor", "--label", "normal", "--list-rejected").stdout
     assert "11  readme.txt  not DICOM" in listed and "0.dcm" not in listed
     written = [file.read_bytes() for file in (fedpdc_home / "sites" / "harbor").iterdir() if file.is_file()]
     assert not [text for text in written if b"readme.txt" in text]
@@ -107,7 +107,7 @@ def test_films_that_all_carry_one_patient_id_are_a_warning(tmp_path, film, fedpd
 
 def test_a_finished_ingest_says_that_nothing_was_read_again_and_names_that_are_not_utf8(source, fedpdc_home):
     (source / "\udcff.dcm").symlink_to("nowhere")
-    command = ("ingest", source, "--site", "harbor", "--label", "normal", "--list")
+    command = ("ingest", source, "--site", "harbor", "--label", "normal", "--list-rejected")
     assert "Nothing was read again" not in run(*command).stdout
     said = " ".join(run(*command).stdout.split())
     assert "Nothing was read again" in said and "1 files could not be read then" in said
