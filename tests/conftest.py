@@ -13,10 +13,10 @@ from pydicom.dataset import Dataset, FileMetaDataset
 from pydicom.uid import ComputedRadiographyImageStorage, ExplicitVRLittleEndian, generate_uid
 from safetensors.numpy import save_file
 
-from fedpdc_med.federation.data import EvaluationSet, Federation, ModelSpec, SiteFilms
-from fedpdc_med.federation.images import Films, Preparation
-from fedpdc_med.federation.protocol import LocalSettings
+from fedpdc_med.federation.data import EvaluationSet, Federation, SiteFilms
+from fedpdc_med.federation.images import Films
 from fedpdc_med.methods import make_method
+from fedpdc_med.runs.plan import LocalSettings, Network, Preparation
 
 torch.set_num_threads(1)
 
@@ -67,7 +67,7 @@ def tiny_federation():
         )
         return Federation(
             method=make_method(method, **(settings or {})),
-            model=ModelSpec("cnn", 1, 16, classes),
+            network=Network(name="cnn", channels=1, size=16, classes=classes),
             classes=tuple(f"class-{k}" for k in range(classes)),
             preparation=PREPARATION,
             pools=pools,

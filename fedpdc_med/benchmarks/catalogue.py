@@ -9,8 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from fedpdc_med.common.errors import UserError
 from fedpdc_med.common.files import parsed
-from fedpdc_med.federation.images import Preparation
-from fedpdc_med.federation.protocol import LocalSettings
+from fedpdc_med.runs.plan import LocalSettings, Preparation
 
 CATALOGUE = files("fedpdc_med.benchmarks") / "catalogue"
 PRESETS = ("quick", "paper")

@@ -12,7 +12,7 @@ from fedpdc_med.benchmarks.catalogue import Experiment, recorded
 from fedpdc_med.common.errors import UserError
 from fedpdc_med.common.files import only_writer
 from fedpdc_med.datasets import ImageSet, load
-from fedpdc_med.federation.data import EvaluationSet, Federation, ModelSpec, SiteFilms
+from fedpdc_med.federation.data import EvaluationSet, Federation, SiteFilms
 from fedpdc_med.federation.images import Films
 from fedpdc_med.federation.partition import class_counts, halve, hold_out, partition
 from fedpdc_med.federation.protocol import seed_for
@@ -20,6 +20,7 @@ from fedpdc_med.federation.run import run_rounds
 from fedpdc_med.methods import Method, make_method
 from fedpdc_med.runs.directory import Run, git_commit, versions
 from fedpdc_med.runs.label_distribution import label_distribution
+from fedpdc_med.runs.plan import Network
 
 
 def start(
@@ -72,7 +73,9 @@ def build(experiment: Experiment, method: Method, images: ImageSet) -> Federatio
     _, channels, size, _ = images.train_images.shape
     return Federation(
         method=method,
-        model=ModelSpec(experiment.model, channels, size, len(images.classes), experiment.norm),
+        network=Network(
+            name=experiment.model, channels=channels, size=size, classes=len(images.classes), norm=experiment.norm
+        ),
         classes=images.classes,
         preparation=experiment.preparation,
         pools=[Films.of(images.train_images, images.train_labels)],

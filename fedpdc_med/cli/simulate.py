@@ -16,8 +16,8 @@ from fedpdc_med.common.paths import home
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fedpdc_med.federation.privacy import Privacy
     from fedpdc_med.runs.directory import Run
+    from fedpdc_med.runs.plan import Privacy
 
 
 def simulate(
@@ -200,7 +200,7 @@ def checked_share(tau: float) -> float:
 
 
 def checked_privacy(clip: float | None, noise: float | None) -> "Privacy | None":
-    from fedpdc_med.federation.privacy import Privacy
+    from fedpdc_med.runs.plan import Privacy
 
     if clip is None and noise is None:
         return None

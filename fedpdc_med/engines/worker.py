@@ -14,11 +14,12 @@ from fedpdc_med.federation.data import Federation, SiteFilms
 from fedpdc_med.federation.images import Films, TrainingFilms
 from fedpdc_med.federation.local_training import frozen_copy, train_locally
 from fedpdc_med.federation.pooled import joined, selected, usual_site
-from fedpdc_med.federation.privacy import Releases, noise_of, private, release_of
+from fedpdc_med.federation.privacy import Releases, check_limit, epsilon_of, noise_of, private, release_of
 from fedpdc_med.federation.protocol import Assignment, Update, seed_for
-from fedpdc_med.federation.scoring import predict
 from fedpdc_med.methods import FedAvg
 from fedpdc_med.methods.learned_weights import search_weights
+from fedpdc_med.models import build_model
+from fedpdc_med.models.inference import normalise, predict
 
 
 @dataclass
@@ -27,7 +28,7 @@ class Workbench:
     device: str = "cpu"
 
     def __post_init__(self) -> None:
-        model = self.federation.model.build(seed=0).to(self.device)
+        model = build_model(self.federation.network, seed=0).to(self.device)
         self.model: nn.Module = model.to(memory_format=torch.channels_last)
         self.on_device: dict[int, Films] = {}
 
@@ -93,14 +94,14 @@ class Workbench:
 
     def search_weights(self, models: Sequence[Path], start: Sequence[float], round: int) -> list[float]:
         films = self._here(self.federation.weighting)
-        images = self.federation.preparation.normalise(films.images)
+        images = normalise(films.images, self.federation.preparation)
         states = [load_file(model, self.device) for model in models]
         seed = seed_for(self.federation.seed, "weights", round)
         return search_weights(self.model, states, start, images, films.labels, seed)
 
     def predict(self, model: Path, name: str, start: int, stop: int) -> np.ndarray:
         films = self._here(self.federation.films_of(name))
-        return predict(self._load(model), films, self.federation.preparation, start, stop)
+        return predict(self._load(model), films.images, self.federation.preparation, start, stop)
 
     def _save(self, answer: Path) -> None:
         state = {name: tensor.detach().cpu().contiguous() for name, tensor in self.model.state_dict().items()}
@@ -122,8 +123,8 @@ def epsilon_with(site: SiteFilms, round: int) -> float:
     """A site's epsilon once it has sent this round's update; raises where the site would go above its limit."""
     assert site.privacy is not None
     if site.releases is None:
-        epsilon = site.privacy.epsilon(round)
+        epsilon = epsilon_of(site.privacy, round)
     else:
-        epsilon = site.privacy.epsilon(Releases(site.releases).by_noise() + Counter([site.privacy.noise]))
-    site.privacy.check(epsilon)
+        epsilon = epsilon_of(site.privacy, Releases(site.releases).by_noise() + Counter([site.privacy.noise]))
+    check_limit(site.privacy, epsilon)
     return epsilon

@@ -8,23 +8,12 @@ import pandas as pd
 from torch import nn
 
 from fedpdc_med.common.errors import UserError
-from fedpdc_med.federation.images import Films, Preparation
-from fedpdc_med.federation.privacy import Privacy
-from fedpdc_med.federation.protocol import LocalSettings, seed_for
+from fedpdc_med.federation.images import Films
+from fedpdc_med.federation.privacy import epsilon_of
+from fedpdc_med.federation.protocol import seed_for
 from fedpdc_med.methods import Method
 from fedpdc_med.models import build_model
-
-
-@dataclass(frozen=True)
-class ModelSpec:
-    name: str
-    channels: int
-    size: int
-    classes: int
-    norm: str = "batch"
-
-    def build(self, seed: int) -> nn.Module:
-        return build_model(self.name, self.channels, self.size, self.classes, seed, self.norm)
+from fedpdc_med.runs.plan import LocalSettings, Network, Preparation, Privacy
 
 
 @dataclass(frozen=True)
@@ -52,7 +41,7 @@ class EvaluationSet:
 @dataclass(frozen=True)
 class Federation:
     method: Method
-    model: ModelSpec
+    network: Network
     classes: tuple[str, ...]
     preparation: Preparation  # of evaluation; a site's own says how it augments
     pools: list[Films]
@@ -75,7 +64,7 @@ class Federation:
             if site.count == 0:
                 raise UserError(f"site {name!r} has no images; use fewer sites, a larger beta, or give it films")
             if site.privacy:
-                site.privacy.epsilon(1)  # is its accountant installed?
+                epsilon_of(site.privacy, 1)  # is its accountant installed?
         if not self.sites:
             raise UserError("there is no site to train at; add at least one")
         self.initial_model()  # an unknown model or too small an image
@@ -92,7 +81,7 @@ class Federation:
         return self.weighting if name == "weighting" else self.reported[name].films
 
     def initial_model(self) -> nn.Module:
-        return self.model.build(seed_for(self.seed, "model"))
+        return build_model(self.network, seed_for(self.seed, "model"))
 
     def share(self) -> None:
         """Put all films into memory that worker processes see without a copy."""

@@ -1,13 +1,14 @@
 """Films in memory (uint8, shared by processes) and the batched tensor work that turns them into training batches."""
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from pydantic import BaseModel, ConfigDict
 from torch import Tensor
+
+from fedpdc_med.models.inference import normalise
+from fedpdc_med.runs.plan import Preparation
 
 
 @dataclass(frozen=True)
@@ -31,37 +32,6 @@ class Films:
         return len(self.labels)
 
 
-class Preparation(BaseModel):
-    """How uint8 images become network input: normalisation (of 255) always, augmentation in training."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
-    pad: int = 0  # pixels added on each side before a random crop back to size
-    pad_mode: Literal["reflect", "zero"] = "reflect"
-    flip: bool = False  # left-right; never for chest films, where it would move the heart
-    rotate: float = 0.0  # degrees, up to
-    shift: float = 0.0  # share of the width, up to
-    zoom: float = 0.0  # share, up to
-    contrast: float = 0.0  # share by which intensities are stretched around their mean, up to
-    per_image: bool = False  # every image to mean 0 and spread 1 in place of `mean` and `std`: exposure says nothing
-
-    def normalise(self, images: Tensor) -> Tensor:
-        """uint8 N x C x H x W -> float32, channels last."""
-        if self.per_image:
-            pixels = images.float()
-            spread, centre = torch.std_mean(pixels, dim=(1, 2, 3), keepdim=True)
-            return ((pixels - centre) / (spread + 1)).contiguous(memory_format=torch.channels_last)
-        count, channels, height, width = images.shape
-        std = torch.tensor(self.std, device=images.device)
-        # Repeated for every pixel: a long row is far faster to multiply than many short ones.
-        scale = (1 / std).repeat(height * width)
-        offset = (-torch.tensor(self.mean, device=images.device) / std).repeat(height * width)
-        rows = images.permute(0, 2, 3, 1).contiguous().view(count, -1).float()
-        return rows.mul_(scale).add_(offset).view(count, height, width, channels).permute(0, 3, 1, 2)
-
-
 class TrainingFilms:
     """One site's films ready for augmented batches, read from the pool where they lie: no copy, no set-up."""
 
@@ -79,7 +49,7 @@ class TrainingFilms:
     def batch(self, chosen: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Augmented, normalised images and labels at these positions."""
         pixels = self._cropped(self.places[chosen], generator).permute(0, 3, 1, 2)
-        images = self.preparation.normalise(pixels)
+        images = normalise(pixels, self.preparation)
         return _distort(images, self.preparation, generator), self.labels[chosen]
 
     def _cropped(self, films: Tensor, generator: torch.Generator) -> Tensor:

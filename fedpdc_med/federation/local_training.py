@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from fedpdc_med.federation.images import TrainingFilms
-from fedpdc_med.federation.protocol import LocalSettings
 from fedpdc_med.methods import Batch, Context, Method
+from fedpdc_med.runs.plan import LocalSettings
 
 
 def batches(count: int, size: int, generator: torch.Generator) -> Iterator[Tensor]:

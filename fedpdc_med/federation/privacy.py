@@ -10,50 +10,38 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from pydantic import BaseModel, ConfigDict, Field
 
 from fedpdc_med.common.errors import UserError, WorkFailed
 from fedpdc_med.federation.protocol import State
+from fedpdc_med.runs.plan import Privacy
 
 
 class PrivacySpent(WorkFailed):
     """The site has let out as much as it wants to; the text may be shown to the other side."""
 
 
-class Privacy(BaseModel):
-    """The Gaussian mechanism on a site's whole update, so that it hides any film, and any set of films, of the site.
+def epsilon_of(privacy: Privacy, releases: int | Mapping[float, int]) -> float:
+    """What so many updates, or so many with each noise, give away together, by Opacus' accountant.
 
-    It covers the model. The number of films and the loss, which a site returns beside it, are exact.
+    Two clipped updates differ by two clips at most, which halves the noise in proportion.
     """
+    try:  # here, because it takes seconds and most sites do not ask for it
+        from opacus.accountants import RDPAccountant
+    except ModuleNotFoundError:
+        raise UserError(
+            "a site's privacy needs Opacus; in the checkout of fedpdc_med, install it with: "
+            "pip install -e '.[federation]' -c constraints.txt"
+        ) from None
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    by_noise = {privacy.noise: releases} if isinstance(releases, int) else releases
+    accountant = RDPAccountant()
+    accountant.history = [(noise / 2, 1.0, count) for noise, count in sorted(by_noise.items())]
+    return float(accountant.get_epsilon(privacy.delta, alphas=(1 + np.logspace(-5, 3, 200)).tolist()))
 
-    clip: float = Field(gt=0)  # the most that one round may move the model, as a length over all of its numbers
-    noise: float = Field(gt=0)  # the spread of the noise on every number, in clips
-    delta: float = Field(default=1e-5, gt=0, lt=1)
-    limit: float | None = Field(default=None, gt=0)  # of epsilon: an update that would lead above it is not sent
 
-    def epsilon(self, releases: int | Mapping[float, int]) -> float:
-        """What so many updates, or so many with each noise, give away together, by Opacus' accountant.
-
-        Two clipped updates differ by two clips at most, which halves the noise in proportion.
-        """
-        try:  # here, because it takes seconds and most sites do not ask for it
-            from opacus.accountants import RDPAccountant
-        except ModuleNotFoundError:
-            raise UserError(
-                "a site's privacy needs Opacus; in the checkout of fedpdc_med, install it with: "
-                "pip install -e '.[federation]' -c constraints.txt"
-            ) from None
-
-        by_noise = {self.noise: releases} if isinstance(releases, int) else releases
-        accountant = RDPAccountant()
-        accountant.history = [(noise / 2, 1.0, count) for noise, count in sorted(by_noise.items())]
-        return float(accountant.get_epsilon(self.delta, alphas=(1 + np.logspace(-5, 3, 200)).tolist()))
-
-    def check(self, epsilon: float) -> None:
-        if self.limit is not None and epsilon > self.limit:
-            raise PrivacySpent(f"its epsilon would be {epsilon:.4g} with this update, and its limit is {self.limit:g}")
+def check_limit(privacy: Privacy, epsilon: float) -> None:
+    if privacy.limit is not None and epsilon > privacy.limit:
+        raise PrivacySpent(f"its epsilon would be {epsilon:.4g} with this update, and its limit is {privacy.limit:g}")
 
 
 class Releases:

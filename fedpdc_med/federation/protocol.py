@@ -5,22 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
 
 State = dict[str, Tensor]
-
-
-class LocalSettings(BaseModel):
-    """How a site trains; the defaults are the paper's."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    epochs: int = Field(default=10, ge=1)
-    batch_size: int = Field(default=64, ge=1)
-    learning_rate: float = Field(default=0.01, gt=0)
-    momentum: float = Field(default=0.9, ge=0, lt=1)
-    weight_decay: float = Field(default=1e-5, ge=0)
 
 
 @dataclass(frozen=True)

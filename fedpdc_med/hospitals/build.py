@@ -1,18 +1,20 @@
 """From hospitals, film stores and a reference set to a federation."""
 
+from typing import Literal
+
 import numpy as np
 import pandas as pd
 
 from fedpdc_med.common.errors import UserError
 from fedpdc_med.common.paths import key_file
-from fedpdc_med.federation.data import EvaluationSet, Federation, ModelSpec, SiteFilms
-from fedpdc_med.federation.images import Films, Preparation
-from fedpdc_med.federation.privacy import Privacy
+from fedpdc_med.federation.data import EvaluationSet, Federation, SiteFilms
+from fedpdc_med.federation.images import Films
 from fedpdc_med.hospitals.site import HospitalSite
 from fedpdc_med.imaging.dicom.deidentify import site_key
 from fedpdc_med.imaging.duplicates import check_overlap, overlap
 from fedpdc_med.imaging.store import FilmStore
 from fedpdc_med.methods import Method
+from fedpdc_med.runs.plan import FilmProcessing, Network, Preparation, Privacy
 from fedpdc_med.simulation.phantoms import Collected
 
 # No left-right flip: the heart is on one side. Normalisation is fixed, so that no site's statistics leave it.
@@ -26,7 +28,7 @@ def build(
     method: Method,
     *,
     model: str,
-    norm: str,
+    norm: Literal["batch", "group"],
     rounds: int,
     tau: float,
     seed: int,
@@ -52,7 +54,7 @@ def build(
     correction = films_of(reference.store, reference.rows("correction"), classes)
     return Federation(
         method=method,
-        model=ModelSpec(model, 1, reference.store.info["size"], len(classes), norm),
+        network=Network(name=model, channels=1, size=reference.store.info["size"], classes=len(classes), norm=norm),
         classes=classes,
         preparation=PREPARATION,
         pools=pools,
@@ -69,22 +71,22 @@ def build(
 
 def check_alike(collected: Collected) -> None:
     for name, store in collected.stores.items():
-        check_prepared(name, store, prepared(collected.reference.store))
+        check_processing(name, store, processing_of(collected.reference.store))
 
 
-def check_prepared(name: str, store: FilmStore, wanted: str) -> None:
-    """A site whose films were prepared otherwise than the reference's would be scored too low."""
-    if prepared(store) != wanted:
+def check_processing(name: str, store: FilmStore, wanted: FilmProcessing | None) -> None:
+    """A site whose films were processed otherwise than the reference's would be scored too low."""
+    if processing_of(store) != wanted:
         raise UserError(
-            f"films of site {name!r} were brought to size with {prepared(store)}, those of the reference with "
+            f"films of site {name!r} were brought to size with {processing_of(store)}, those of the reference with "
             f"{wanted}; ingest the site, or build the reference, again"
         )
 
 
-def prepared(store: FilmStore) -> str:
-    """The options that say how its films were brought to working size."""
+def processing_of(store: FilmStore) -> FilmProcessing:
+    """How a store's films were brought to working size."""
     how = store.info["processing"]
-    return f"--size {store.info['size']} --fit {how.get('fit', 'pad')}" + (" --equalise" * bool(how.get("equalise")))
+    return FilmProcessing(size=store.info["size"], fit=how.get("fit", "pad"), equalise=bool(how.get("equalise", False)))
 
 
 def check_sites_apart(sites: list[HospitalSite], collected: Collected) -> None:

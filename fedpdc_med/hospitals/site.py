@@ -10,11 +10,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from fedpdc_med.common.errors import UserError
 from fedpdc_med.common.paths import hospital_name
-from fedpdc_med.federation.privacy import Privacy
-from fedpdc_med.federation.protocol import LocalSettings
 from fedpdc_med.imaging.classes import CLASSES
 from fedpdc_med.imaging.phantoms.films import ADULT_MIX
 from fedpdc_med.imaging.phantoms.scanners import Scanner
+from fedpdc_med.runs.plan import LocalSettings, Privacy
 
 
 class Phantoms(BaseModel):

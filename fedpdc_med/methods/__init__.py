@@ -18,13 +18,25 @@ from fedpdc_med.methods.pooled import Pooled
 from fedpdc_med.methods.reference_only import ReferenceOnly
 from fedpdc_med.methods.server_finetune import ServerFinetune
 from fedpdc_med.methods.solo import SOLO
+from fedpdc_med.runs.plan import MethodConfig
 
 PAPER = (FedAvg, FedProx, MOON, SOLO, FedPDC)
 OURS = (FedPDCCE,)
 COMPETITORS = (ABAVG, DataSharing, ServerFinetune, LearnedWeights, ReferenceOnly, Pooled)  # for the same public set
 METHODS: dict[str, type[Method]] = {method.name: method for method in (*PAPER, *OURS, *COMPETITORS)}
 
-__all__ = ["METHODS", "Batch", "Context", "FedAvg", "Method", "Scored", "make_method", "method_class"]
+__all__ = [
+    "METHODS",
+    "Batch",
+    "Context",
+    "FedAvg",
+    "Method",
+    "Scored",
+    "config_of",
+    "make_method",
+    "method_class",
+    "method_of",
+]
 
 
 def method_class(name: str) -> type[Method]:
@@ -45,3 +57,11 @@ def make_method(name: str, **settings: Any) -> Method:
     except ValidationError as error:
         first = error.errors()[0]
         raise UserError(f"method {name!r}, setting {first['loc'][0]!r} = {first['input']!r}: {first['msg']}") from None
+
+
+def method_of(config: MethodConfig) -> Method:
+    return make_method(config.name, **config.settings)
+
+
+def config_of(method: Method) -> MethodConfig:
+    return MethodConfig(name=method.name, settings=method.model_dump())

@@ -8,6 +8,7 @@ from fedpdc_med.models.cnn import PaperCNN
 from fedpdc_med.models.densenet import densenet, densenet_small
 from fedpdc_med.models.head import WithHead
 from fedpdc_med.models.resnet import resnet18, resnet50
+from fedpdc_med.runs.plan import Network
 
 ENCODERS = {
     "cnn": PaperCNN,
@@ -18,12 +19,10 @@ ENCODERS = {
 }
 
 
-def build_model(name: str, channels: int, size: int, classes: int, seed: int, norm: str = "batch") -> nn.Module:
+def build_model(network: Network, seed: int) -> nn.Module:
     """The network with freshly drawn weights; the same seed draws the same bits and touches no global generator."""
-    if name not in ENCODERS:
-        raise UserError(f"there is no model {name!r}; choose one of {', '.join(ENCODERS)}")
-    if norm not in ("batch", "group"):
-        raise UserError(f"norm = {norm!r}; choose 'batch' or 'group'")
+    if network.name not in ENCODERS:
+        raise UserError(f"there is no model {network.name!r}; choose one of {', '.join(ENCODERS)}")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return WithHead(ENCODERS[name](channels, size, norm), classes)
+        return WithHead(ENCODERS[network.name](network.channels, network.size, network.norm), network.classes)

@@ -26,6 +26,7 @@ from fedpdc_med.federation.coordinator import Coordinator
 from fedpdc_med.federation.data import Federation
 from fedpdc_med.federation.images import Films
 from fedpdc_med.methods import make_method
+from fedpdc_med.models.inference import normalise
 from fedpdc_med.runs.directory import Run
 
 IMAGES, TEST_IMAGES = 50_000, 10_000  # CIFAR-10's numbers; the pixels are noise, which takes as long to train on
@@ -134,7 +135,7 @@ class BareLoops:
     def __init__(self, federation: Federation, workers: int, steps: int = 400) -> None:
         films = federation.pools[0]
         batches = [
-            (federation.preparation.normalise(films.images[at : at + 64]).contiguous(), films.labels[at : at + 64])
+            (normalise(films.images[at : at + 64], federation.preparation).contiguous(), films.labels[at : at + 64])
             for at in range(0, 64 * 100, 64)
         ]
         context = multiprocessing.get_context("spawn")

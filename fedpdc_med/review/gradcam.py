@@ -13,9 +13,10 @@ from torch import nn
 
 from fedpdc_med.common.errors import UserError
 from fedpdc_med.evaluation.saliency import grad_cam
-from fedpdc_med.federation.images import Preparation
 from fedpdc_med.models import build_model
+from fedpdc_med.models.inference import normalise
 from fedpdc_med.runs.listing import RunView
+from fedpdc_med.runs.plan import Network, Preparation
 
 SIDE, GAP = 256, 6  # pixels of a picture on the page, and between two
 LABEL = "Where the model looked, not why."
@@ -28,9 +29,12 @@ def load_model(view: RunView, channels: int, size: int) -> nn.Module:
         raise UserError("This run has no global model, so there is no map of where it looked.")
     try:
         about = view.config["simulation" if view.config["kind"] == "simulation" else "experiment"]
-        model = build_model(str(about["model"]), channels, size, len(view.classes), 0, str(about["norm"]))
+        network = Network(
+            name=about["model"], channels=channels, size=size, classes=len(view.classes), norm=about["norm"]
+        )
+        model = build_model(network, 0)
         model.load_state_dict(load_file(file))
-    except (KeyError, TypeError, RuntimeError, SafetensorError, OSError):
+    except (KeyError, TypeError, ValueError, RuntimeError, SafetensorError, OSError):
         raise UserError("model.safetensors does not fit this run, so there is no map of where it looked.") from None
     return model.eval()
 
@@ -48,7 +52,7 @@ def preparation_of(view: RunView) -> Preparation:
 
 def maps(model: nn.Module, preparation: Preparation, films: np.ndarray, called: list[int]) -> np.ndarray:
     """Grad-CAM of the called class for films (N, channels, H, W), from 0 to 1."""
-    return grad_cam(model, preparation.normalise(torch.from_numpy(np.ascontiguousarray(films))), called)
+    return grad_cam(model, normalise(torch.from_numpy(np.ascontiguousarray(films)), preparation), called)
 
 
 def film_picture(film: np.ndarray) -> Image.Image:

@@ -9,13 +9,13 @@ from pydantic import BaseModel, ConfigDict, Field
 from fedpdc_med.common.errors import UserError
 from fedpdc_med.common.files import only_writer
 from fedpdc_med.federation.data import Federation
-from fedpdc_med.federation.privacy import Privacy
 from fedpdc_med.federation.run import run_rounds
 from fedpdc_med.hospitals.build import build, label_counts
 from fedpdc_med.hospitals.site import HospitalSite, default_folder, load_sites
 from fedpdc_med.methods import Method, make_method
 from fedpdc_med.runs.directory import Run, git_commit, versions, without_none
 from fedpdc_med.runs.label_distribution import label_distribution
+from fedpdc_med.runs.plan import Privacy
 from fedpdc_med.simulation.phantoms import Collected, collect
 
 

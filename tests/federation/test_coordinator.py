@@ -13,11 +13,12 @@ from fedpdc_med.engines.local import DeviceEngine
 from fedpdc_med.federation.coordinator import Coordinator, dissimilarity, sample_sites
 from fedpdc_med.federation.images import TrainingFilms
 from fedpdc_med.federation.local_training import train_locally
-from fedpdc_med.federation.privacy import Privacy
-from fedpdc_med.federation.protocol import LocalSettings, Update, seed_for
+from fedpdc_med.federation.privacy import epsilon_of
+from fedpdc_med.federation.protocol import Update, seed_for
 from fedpdc_med.methods import make_method
 from fedpdc_med.methods.aggregation import weighted_average
 from fedpdc_med.runs.directory import Run
+from fedpdc_med.runs.plan import LocalSettings, Privacy
 
 
 class Recording(DeviceEngine):
@@ -63,7 +64,7 @@ def test_a_site_with_privacy_sends_its_change_clipped_and_noised_and_says_what_t
     coordinator, engine, run = opened(dataclasses.replace(plain, sites=hidden), tmp_path)
     start = load_file(run.checkpoint_file)
     record = coordinator.run_round()
-    assert record["sites"]["site-0"]["epsilon"] == pytest.approx(privacy.epsilon(1))
+    assert record["sites"]["site-0"]["epsilon"] == pytest.approx(epsilon_of(privacy, 1))
     for state in engine.states.values():
         change = sum(float((state[name] - start[name]).double().square().sum()) for name in start)
         assert np.sqrt(change) == pytest.approx(0.01, rel=1e-3)

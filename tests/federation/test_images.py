@@ -4,7 +4,9 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from fedpdc_med.federation.images import Films, Preparation, TrainingFilms
+from fedpdc_med.federation.images import Films, TrainingFilms
+from fedpdc_med.models.inference import normalise
+from fedpdc_med.runs.plan import Preparation
 
 RNG = np.random.default_rng(0)
 IMAGES = RNG.integers(0, 256, (6, 3, 8, 8), dtype=np.uint8)
@@ -17,7 +19,7 @@ def plain(**more):
 
 def test_normalising_by_hand():
     films = Films.of(np.full((1, 3, 2, 2), 100, np.uint8), np.array([0]))
-    out = Preparation(mean=(100.0, 90.0, 50.0), std=(10.0, 10.0, 25.0)).normalise(films.images)
+    out = normalise(films.images, Preparation(mean=(100.0, 90.0, 50.0), std=(10.0, 10.0, 25.0)))
     assert torch.allclose(out[0, :, 0, 0], torch.tensor([0.0, 1.0, 2.0]), atol=1e-6)
     assert out.is_contiguous(memory_format=torch.channels_last)
 
@@ -72,8 +74,8 @@ def test_per_image_normalisation_hides_exposure():
     """A film and the same film twice as bright and 20 levels higher look alike to the network."""
     dim = np.random.default_rng(1).integers(0, 100, (1, 1, 8, 8), dtype=np.uint8)
     preparation = Preparation(mean=(0.0,), std=(1.0,), per_image=True)
-    first, second = (preparation.normalise(Films.of(image, np.array([0])).images) for image in (dim, dim * 2 + 20))
+    first, second = (normalise(Films.of(image, np.array([0])).images, preparation) for image in (dim, dim * 2 + 20))
     assert abs(first.mean().item()) < 1e-5
     assert torch.allclose(first, second, atol=0.06)  # the 1 added to the spread keeps an empty film finite
-    blank = preparation.normalise(Films.of(np.full((1, 1, 8, 8), 7, np.uint8), np.array([0])).images)
+    blank = normalise(Films.of(np.full((1, 1, 8, 8), 7, np.uint8), np.array([0])).images, preparation)
     assert torch.equal(blank, torch.zeros(1, 1, 8, 8))

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from fedpdc_med.federation.images import Films, Preparation, TrainingFilms
+from fedpdc_med.federation.images import Films, TrainingFilms
 from fedpdc_med.federation.local_training import batches, frozen_copy, train_locally
-from fedpdc_med.federation.protocol import LocalSettings
 from fedpdc_med.methods import make_method
 from fedpdc_med.models import build_model
+from fedpdc_med.runs.plan import LocalSettings, Network, Preparation
 
 RNG = np.random.default_rng(0)
 PREPARATION = Preparation(mean=(127.0,), std=(64.0,), pad=2, flip=True)
@@ -21,11 +21,12 @@ def films(count, seed=0):
 
 SITE = TrainingFilms(films(50), None, PREPARATION)
 PUBLIC = TrainingFilms(films(12, seed=1), None, PREPARATION)
-OTHER = build_model("cnn", 1, 16, 3, seed=5)
+NETWORK = Network(name="cnn", channels=1, size=16, classes=3)
+OTHER = build_model(NETWORK, seed=5)
 
 
 def trained(method, *, score=0.3, previous=None, t=2):
-    model = build_model("cnn", 1, 16, 3, seed=0)
+    model = build_model(NETWORK, seed=0)
     loss = train_locally(
         model,
         SITE,
@@ -72,7 +73,7 @@ def test_strength_by_size_takes_as_many_fewer_public_films(monkeypatch):
 
 
 def test_a_stronger_proximal_correction_stays_nearer_the_global_model():
-    start = build_model("cnn", 1, 16, 3, seed=0).state_dict()
+    start = build_model(NETWORK, seed=0).state_dict()
 
     def distance(score):
         state, _ = trained(make_method("fedpdc", correction="proximal", strength=10), score=score)
@@ -92,7 +93,7 @@ def test_fedprox_acts():
 
 
 def test_training_lowers_the_loss():
-    model = build_model("cnn", 1, 16, 3, seed=0)
+    model = build_model(NETWORK, seed=0)
     losses = [
         train_locally(
             model,

@@ -9,7 +9,8 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from fedpdc_med.common.errors import WorkFailed
-from fedpdc_med.federation.privacy import Privacy, Releases, noise_of, private, release_of
+from fedpdc_med.federation.privacy import Releases, epsilon_of, noise_of, private, release_of
+from fedpdc_med.runs.plan import Privacy
 
 NO_NOISE = 1e-12
 
@@ -54,12 +55,12 @@ def test_epsilon_is_just_above_the_exact_value_of_the_gaussian_mechanism():
         return norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu)
 
     exact = brentq(lambda epsilon: delta_at(epsilon) - privacy.delta, 1e-6, 100)
-    assert exact <= privacy.epsilon(releases) <= 1.2 * exact
+    assert exact <= epsilon_of(privacy, releases) <= 1.2 * exact
 
 
 def test_more_releases_give_more_away():
     privacy = Privacy(clip=1.0, noise=4.0)
-    assert privacy.epsilon(1) < privacy.epsilon(2) < privacy.epsilon(20)
+    assert epsilon_of(privacy, 1) < epsilon_of(privacy, 2) < epsilon_of(privacy, 20)
 
 
 def test_noise_is_the_sites_own_and_repeats_only_for_the_same_update():
@@ -86,7 +87,8 @@ def test_a_site_counts_each_different_update_once_whatever_round_it_was_called(t
     assert Releases(sent.file).by_noise() == {2.0: 2, 3.0: 1}
     assert b"first" not in sent.file.read_bytes()  # it is what the noise is drawn from
     privacy = Privacy(clip=1.0, noise=2.0)
-    assert privacy.epsilon(2) < privacy.epsilon(sent.by_noise()) < privacy.epsilon(3)  # the third has more noise
+    # The third has more noise.
+    assert epsilon_of(privacy, 2) < epsilon_of(privacy, sent.by_noise()) < epsilon_of(privacy, 3)
 
 
 def test_a_record_of_updates_that_cannot_be_read_lets_nothing_out(tmp_path):

@@ -15,10 +15,12 @@ from fedpdc_med.engines.worker import Workbench
 from fedpdc_med.federation.data import Federation, SiteFilms
 from fedpdc_med.federation.images import Films
 from fedpdc_med.federation.protocol import Assignment, State
-from fedpdc_med.hospitals.build import PREPARATION, check_prepared, films_of, privacy_of, rows_of
+from fedpdc_med.hospitals.build import check_processing, films_of, privacy_of, rows_of
 from fedpdc_med.hospitals.site import HospitalSite, load_site
 from fedpdc_med.imaging.store import FilmStore, read_store
+from fedpdc_med.methods import method_of
 from fedpdc_med.methods.aggregation import problem_with
+from fedpdc_med.models import build_model
 from fedpdc_med.runs.directory import replace_model
 from fedpdc_med.runs.plan import Plan
 
@@ -45,26 +47,27 @@ class Hospital:
     store: FilmStore
 
     def __post_init__(self) -> None:
-        check_prepared(self.site.name, self.store, self.plan.prepared)
+        check_processing(self.site.name, self.store, self.plan.film_processing)
         rows = rows_of(self.site.name, self.store, "train", self.plan.classes)
         self.films = films_of(self.store, rows, self.plan.classes)
         if not len(self.films):
             raise UserError(f"site {self.site.name!r} has no film to train on")
-        self.expected: State = self.plan.spec().build(seed=0).state_dict()
+        self.expected: State = build_model(self.plan.network, seed=0).state_dict()
         self.bench = Workbench(self._federation(), "cuda" if torch.cuda.is_available() else "cpu")
         self.folder = home() / "federation" / self.site.name / self.plan.run
         self.folder.mkdir(parents=True, exist_ok=True)
 
     def _federation(self) -> Federation:
         """This site's part of the federation: its own films, and no reference but what it is sent."""
-        none = Films.of(np.zeros((0, 1, self.plan.size, self.plan.size), np.uint8), np.zeros(0))
+        none = Films.of(np.zeros((0, 1, self.plan.network.size, self.plan.network.size), np.uint8), np.zeros(0))
         sent = home() / "federation" / self.site.name / "releases.jsonl"  # of all runs
-        mine = SiteFilms(0, None, len(self.films), self.site.settings, PREPARATION, *privacy_of(self.site), sent)
+        settings, prepared = self.site.settings, self.plan.preparation
+        mine = SiteFilms(0, None, len(self.films), settings, prepared, *privacy_of(self.site), sent)
         return Federation(
-            method=self.plan.make_method(),
-            model=self.plan.spec(),
+            method=method_of(self.plan.method),
+            network=self.plan.network,
             classes=self.plan.classes,
-            preparation=PREPARATION,
+            preparation=self.plan.preparation,
             pools=[self.films],
             sites={self.site.name: mine},
             weighting=none,
@@ -104,7 +107,7 @@ class Hospital:
 
     def _keep_correction(self, films: Films) -> None:
         shape, labels = films.images.shape, films.labels
-        fits = films.images.dtype == torch.uint8 and shape[1:] == (1, self.plan.size, self.plan.size)
+        fits = films.images.dtype == torch.uint8 and shape[1:] == (1, self.plan.network.size, self.plan.network.size)
         if not fits or len(labels) != shape[0] or not len(labels) or int(labels.max()) >= len(self.plan.classes):
             raise BadMessage("the `correction` films do not fit this run")
         self.bench.federation = replace(self.bench.federation, correction=films)

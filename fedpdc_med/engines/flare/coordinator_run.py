@@ -8,19 +8,27 @@ from typing import Any
 
 import tomli_w
 
+from fedpdc_med import __version__
 from fedpdc_med.common.errors import UserError
 from fedpdc_med.common.files import only_writer
 from fedpdc_med.common.paths import home
 from fedpdc_med.federation.data import Federation, SiteFilms
-from fedpdc_med.hospitals.build import PREPARATION, evaluation_set, films_of, prepared
+from fedpdc_med.hospitals.build import PREPARATION, evaluation_set, films_of, processing_of
 from fedpdc_med.hospitals.site import HospitalSite
 from fedpdc_med.imaging.reference import Reference, read_reference
-from fedpdc_med.methods import Method
-from fedpdc_med.runs.directory import Run, git_commit, replace_text, versions, without_none
-from fedpdc_med.runs.plan import Plan, checked
+from fedpdc_med.methods import Method, config_of, make_method, method_of
+from fedpdc_med.runs.directory import Run, git_commit, replace_text, versions
+from fedpdc_med.runs.plan import Network, Plan
 from fedpdc_med.simulation.simulate import Settings
 
 USUAL = HospitalSite.model_fields["settings"].default  # how the coordinator trains, if its method does
+
+
+def checked(method: Method) -> Method:
+    """Only methods in which sites share a model make sense between hospitals."""
+    if not method.shares or method.arrangement != "sites":
+        raise UserError(f"method {method.name!r} shares no model between sites; run it with: fedpdc simulate")
+    return method
 
 
 def start_run(
@@ -87,15 +95,24 @@ def described(title: str) -> dict[str, Any]:
 
 
 def plan_of(config: dict[str, Any], reference: Reference) -> Plan:
+    settings = Settings(**config["simulation"])
     return Plan(
         run=config["federation"]["run"],
-        method=without_none(config["method"]),
-        model=config["simulation"]["model"],
-        norm=config["simulation"]["norm"],
-        size=reference.store.info["size"],
-        prepared=prepared(reference.store),
+        package=__version__,
+        method=config_of(make_method(**config["method"])),
+        network=Network(
+            name=settings.model,
+            channels=1,
+            size=reference.store.info["size"],
+            classes=len(config["classes"]),
+            norm=settings.norm,
+        ),
         classes=tuple(config["classes"]),
-        seed=config["simulation"]["seed"],
+        preparation=PREPARATION,
+        film_processing=processing_of(reference.store),
+        rounds=settings.rounds,
+        tau=settings.tau,
+        seed=settings.seed,
     )
 
 
@@ -113,8 +130,8 @@ def federation_of(plan: Plan, settings: Settings, reference: Reference, sites: l
 
     reported = {name: split(name) for name in ("holdout", "weighting")}
     return Federation(
-        method=plan.make_method(),
-        model=plan.spec(),
+        method=method_of(plan.method),
+        network=plan.network,
         classes=plan.classes,
         preparation=PREPARATION,
         pools=[],

@@ -11,7 +11,8 @@ from nvflare.apis.shareable import ReservedHeaderKey, Shareable, make_reply
 from fedpdc_med.engines.flare.messages import BadMessage, largest, packed, read_answer, unpacked
 from fedpdc_med.federation.protocol import State
 from fedpdc_med.methods.aggregation import problem_with
-from fedpdc_med.runs.plan import Plan
+from fedpdc_med.models import build_model
+from fedpdc_med.runs.plan import Network, Plan
 
 SPENT = "PRIVACY_SPENT"  # a return code of ours: the site has sent as much as its privacy allows
 PLAN = "fedpdc_plan"  # where the trainer leaves the run's plan, for this process only
@@ -53,10 +54,10 @@ class OnlyModelAndNumbers(Filter):
 
 
 @cache
-def _expected(plan: str) -> State:
-    return Plan.model_validate_json(plan).spec().build(seed=0).state_dict()
+def _expected(network: str) -> State:
+    return build_model(Network.model_validate_json(network), seed=0).state_dict()
 
 
 def model_of(plan: Plan) -> State:
     """Names, shapes and types of the run's model."""
-    return _expected(plan.model_dump_json())
+    return _expected(plan.network.model_dump_json())

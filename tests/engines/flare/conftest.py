@@ -14,7 +14,6 @@ from fedpdc_med.engines.flare.parties import Parties
 from fedpdc_med.engines.flare.trial import Trial
 from fedpdc_med.engines.local import DeviceEngine
 from fedpdc_med.federation.coordinator import Coordinator
-from fedpdc_med.federation.protocol import LocalSettings
 from fedpdc_med.hospitals.site import HospitalSite, Phantoms
 from fedpdc_med.imaging.ingest.labels import read_labels
 from fedpdc_med.imaging.phantoms.films import write_films
@@ -22,6 +21,7 @@ from fedpdc_med.imaging.phantoms.scanners import Scanner
 from fedpdc_med.imaging.reference import build_reference
 from fedpdc_med.methods import make_method
 from fedpdc_med.runs.directory import Run
+from fedpdc_med.runs.plan import LocalSettings
 from fedpdc_med.simulation.phantoms import Collected, finish, phantom_folder, read_recipe, store_of
 from fedpdc_med.simulation.simulate import Settings, make
 

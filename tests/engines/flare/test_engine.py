@@ -15,9 +15,10 @@ from fedpdc_med.engines.flare.engine import FlareEngine, Letter
 from fedpdc_med.engines.flare.messages import BadMessage, packed, read_answer, unpacked
 from fedpdc_med.engines.flare.policy import SPENT, OnlyModelAndNumbers
 from fedpdc_med.federation.coordinator import Coordinator
-from fedpdc_med.federation.privacy import Privacy, PrivacySpent
+from fedpdc_med.federation.privacy import PrivacySpent, epsilon_of
 from fedpdc_med.hospitals.site import HospitalSite
 from fedpdc_med.methods import make_method
+from fedpdc_med.runs.plan import Privacy
 from fedpdc_med.simulation.simulate import Settings
 
 
@@ -142,8 +143,8 @@ def test_a_site_that_hides_its_updates_says_what_they_give_away(started):
     north = post.hospitals["north"]
     post.hospitals["north"] = Hospital(north.plan, north.site.model_copy(update={"privacy": privacy}), north.store)
     first, second = coordinator.run_round(), coordinator.run_round()
-    assert first["sites"]["north"]["epsilon"] == privacy.epsilon(1)
-    assert second["sites"]["north"]["epsilon"] == privacy.epsilon(2)
+    assert first["sites"]["north"]["epsilon"] == epsilon_of(privacy, 1)
+    assert second["sites"]["north"]["epsilon"] == epsilon_of(privacy, 2)
     assert "epsilon" not in second["sites"]["south"]
 
 
@@ -153,14 +154,14 @@ def test_a_coordinator_that_calls_every_round_the_first_does_not_hide_what_leave
     coordinator.run_round()
     message, north = post.sent[0][2], post.hospitals["north"]
     free = Privacy(clip=1.0, noise=2.0)
-    privacy = free.model_copy(update={"limit": free.epsilon(3)})
+    privacy = free.model_copy(update={"limit": epsilon_of(free, 3)})
     site = north.site.model_copy(update={"privacy": privacy})
     epsilons = []
     for run in ("a" * 16, "b" * 16, "c" * 16):
         hospital = Hospital(north.plan.model_copy(update={"run": run}), site, north.store)
         changed = {name: tensor + len(epsilons) for name, tensor in unpacked(message["model"]).items()}
         epsilons.append(hospital.train({**message, "round": 1, "model": packed(changed)})["numbers"]["epsilon"])
-    assert epsilons == [free.epsilon(1), free.epsilon(2), free.epsilon(3)]
+    assert epsilons == [epsilon_of(free, 1), epsilon_of(free, 2), epsilon_of(free, 3)]
     with pytest.raises(PrivacySpent, match="limit"):
         hospital.train({**message, "round": 1})
 

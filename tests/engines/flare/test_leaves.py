@@ -13,24 +13,26 @@ from nvflare.private.event import fire_event
 from nvflare.widgets.info_collector import InfoCollector
 from safetensors.torch import save
 
+from fedpdc_med import __version__
 from fedpdc_med.engines.flare.executor import SiteTrainer
 from fedpdc_med.engines.flare.messages import TRAIN, BadMessage, largest, packed, read_answer
 from fedpdc_med.engines.flare.policy import OnlyModelAndNumbers
-from fedpdc_med.models import ENCODERS
-from fedpdc_med.runs.plan import Plan
+from fedpdc_med.hospitals.build import PREPARATION
+from fedpdc_med.models import ENCODERS, build_model
+from fedpdc_med.runs.plan import FilmProcessing, MethodConfig, Network, Plan
 
 NUMBERS = {"films": 12, "loss": 0.7, "films:normal": 12, "seconds": 1.5}
 PLAN = Plan(
     run="0123456789abcdef",
-    method={"name": "fedavg"},
-    model="cnn",
-    norm="batch",
-    size=16,
-    prepared="--size 16 --fit pad",
+    package=__version__,
+    method=MethodConfig(name="fedavg"),
+    network=Network(name="cnn", channels=1, size=16, classes=2),
     classes=("a", "b"),
-    seed=0,
+    preparation=PREPARATION,
+    film_processing=FilmProcessing(size=16),
+    rounds=3,
 )
-STATE = PLAN.spec().build(seed=1).state_dict()
+STATE = build_model(PLAN.network, seed=1).state_dict()
 GOOD = {"site": "north", "round": 1, "state": packed(STATE), "numbers": NUMBERS}
 
 
@@ -68,8 +70,8 @@ def test_the_policy_passes_a_model_and_the_named_numbers():
 @pytest.mark.parametrize("model", ENCODERS)
 def test_an_update_of_every_model_leaves_and_one_that_is_larger_stays(model, norm):
     """The names and shapes in front of densenet121's tensors alone take 94 kB."""
-    plan = PLAN.model_copy(update={"model": model, "norm": norm, "size": 32})
-    state = plan.spec().build(seed=1).state_dict()
+    network = Network(name=model, channels=1, size=32, classes=2, norm=norm)
+    plan, state = PLAN.model_copy(update={"network": network}), build_model(network, seed=1).state_dict()
     left = passed({**GOOD, "state": packed(state)}, plan)
     assert read_answer({name: left[name] for name in GOOD}, ("normal",), largest(state)).state == packed(state)
     with pytest.raises(BadMessage, match="bytes"):
