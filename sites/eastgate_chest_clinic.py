@@ -1,6 +1,6 @@
 """A chest clinic that follows tuberculosis."""
 
-from fedpdc_med.hospitals.site import HospitalSite, LocalSettings, Phantoms, Scanner
+from fedpdc_med.hospitals import HospitalSite, LocalSettings, Phantoms, Scanner
 
 SITE = HospitalSite(
     name="eastgate-chest-clinic",

@@ -1,6 +1,6 @@
 """A large city hospital: films of everything, but few of COVID-19 and fewer of tuberculosis."""
 
-from fedpdc_med.hospitals.site import HospitalSite, LocalSettings, Phantoms, Scanner
+from fedpdc_med.hospitals import HospitalSite, LocalSettings, Phantoms, Scanner
 
 SITE = HospitalSite(
     name="harbor-general",

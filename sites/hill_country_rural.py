@@ -1,6 +1,6 @@
 """A small rural hospital with an old machine; it trains a little longer on its few films."""
 
-from fedpdc_med.hospitals.site import HospitalSite, LocalSettings, Phantoms, Scanner
+from fedpdc_med.hospitals import HospitalSite, LocalSettings, Phantoms, Scanner
 
 SITE = HospitalSite(
     name="hill-country-rural",

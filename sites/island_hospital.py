@@ -1,6 +1,6 @@
 """An external hospital: it takes no part in training and only tests the finished model."""
 
-from fedpdc_med.hospitals.site import HospitalSite, Phantoms, Scanner
+from fedpdc_med.hospitals import HospitalSite, Phantoms, Scanner
 
 SITE = HospitalSite(
     name="island-hospital",

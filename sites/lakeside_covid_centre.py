@@ -1,6 +1,6 @@
 """An emergency centre of the epidemic: almost nothing but COVID-19, most films taken in bed (AP)."""
 
-from fedpdc_med.hospitals.site import HospitalSite, LocalSettings, Phantoms, Scanner
+from fedpdc_med.hospitals import HospitalSite, LocalSettings, Phantoms, Scanner
 
 SITE = HospitalSite(
     name="lakeside-covid-centre",

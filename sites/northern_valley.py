@@ -1,6 +1,6 @@
 """A regional hospital that the epidemic has hardly reached: almost no COVID-19."""
 
-from fedpdc_med.hospitals.site import HospitalSite, LocalSettings, Phantoms, Scanner
+from fedpdc_med.hospitals import HospitalSite, LocalSettings, Phantoms, Scanner
 
 SITE = HospitalSite(
     name="northern-valley",

@@ -1,6 +1,6 @@
 """A children's hospital: small chests, pneumonia, hardly anything else."""
 
-from fedpdc_med.hospitals.site import HospitalSite, LocalSettings, Phantoms, Scanner
+from fedpdc_med.hospitals import HospitalSite, LocalSettings, Phantoms, Scanner
 
 SITE = HospitalSite(
     name="st-mary-childrens",

@@ -216,12 +216,13 @@ def simulated(tmp_path_factory):
 
 
 def made_simulation(place):
-    from fedpdc_med.hospitals.site import HospitalSite, Phantoms
+    from fedpdc_med.hospitals import HospitalSite, Phantoms
+    from fedpdc_med.hospitals.build import FilmSources
     from fedpdc_med.imaging.ingest.labels import read_labels
     from fedpdc_med.imaging.phantoms.films import write_films
     from fedpdc_med.imaging.phantoms.scanners import Scanner
     from fedpdc_med.imaging.reference import build_reference
-    from fedpdc_med.simulation.phantoms import Collected, store_of
+    from fedpdc_med.simulation.phantoms import store_of
     from fedpdc_med.simulation.simulate import Settings, start
 
     mix = {"normal": 12, "pneumonia": 12, "covid-19": 12}
@@ -233,10 +234,10 @@ def made_simulation(place):
     reference = build_reference(place / "dicom", place / "reference", **about, **how)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("fedpdc_med.simulation.phantoms.PHANTOM_SIZE", 48)
-        collected = Collected({"north": store_of(north, 0, 1)}, reference)
+        sources = FilmSources({"north": store_of(north, 0, 1)}, reference)
     (place / "runs").mkdir()
     settings = Settings(rounds=1)
-    start(settings, make_method("fedavg"), None, [north], collected, None, place / "runs" / "tiny", False, 1)
+    start(settings, make_method("fedavg"), None, [north], sources, None, place / "runs" / "tiny", False, 1)
     return place
 
 

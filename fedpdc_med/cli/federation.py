@@ -119,7 +119,7 @@ def try_out(
     from fedpdc_med.engines.flare.parties import Parties
     from fedpdc_med.engines.flare.trial import Trial, scratch, trial_sites
     from fedpdc_med.methods import make_method
-    from fedpdc_med.simulation.phantoms import collect
+    from fedpdc_med.simulation.phantoms import open_films
     from fedpdc_med.simulation.simulate import Settings
 
     made = make_method(method, **parse(settings or [], method))
@@ -129,10 +129,10 @@ def try_out(
         hospitals = [site.model_copy(update={"privacy": privacy}) for site in hospitals]
     folder = out or home() / "runs" / f"federation-{method}-seed{seed}"
     checked_run(folder.name, f"--out {folder}")
-    collected = collect(hospitals, None, seed, workers or cores())
+    sources = open_films(hospitals, None, seed, workers or cores())
     pace = Pace(rounds_per_job, deadline, min_responses, min_sites=len(hospitals), wait=300)
     with scratch() as place, Parties() as parties, following(method, rounds) as heard:
-        trial = Trial(place, hospitals, collected)
+        trial = Trial(place, hospitals, sources)
         run = trial.begin(folder, fixed, made, overwrite)
         trial.start(parties)
         trial.run(run, pace, heard)

@@ -67,11 +67,12 @@ def simulate(
 
       fedpdc simulate --method fedpdc --set correction=proximal --set strength=0.1
     """
-    from fedpdc_med.hospitals.site import default_folder, load_sites
+    from fedpdc_med.common.paths import shipped
+    from fedpdc_med.hospitals.site import load_sites
     from fedpdc_med.methods import make_method
     from fedpdc_med.runs.directory import Run
     from fedpdc_med.simulation import simulate as simulation
-    from fedpdc_med.simulation.phantoms import collect
+    from fedpdc_med.simulation.phantoms import open_films
 
     workers = workers or cores()
     privacy = checked_privacy(clip, noise)
@@ -87,20 +88,20 @@ def simulate(
                 f"{folder} already holds a run; say --resume to continue it, --overwrite to replace it, "
                 "or choose another --out"
             )
-    hospitals = load_sites(sites or default_folder("sites"))
-    collected = collect(hospitals, reference, seed, workers)
+    hospitals = load_sites(sites or shipped("sites"))
+    sources = open_films(hospitals, reference, seed, workers)
     runs = {}
     for name, folder in folders.items():
         with ends_at_once():
             if resume and (folder / "config.toml").exists():
                 runs[name] = Run.open(folder)
                 check_same(runs[name], fixed, made[name])
-                if simulation.fingerprints(collected) != runs[name].config["data"]["fingerprints"]:
+                if simulation.fingerprints(sources) != runs[name].config["data"]["fingerprints"]:
                     raise UserError(f"{folder} holds a run of other hospitals or films; choose another --out")
                 simulation.resume(runs[name], sites, workers)
             else:
                 runs[name] = simulation.start(
-                    fixed, made[name], sites, hospitals, collected, reference, folder, overwrite, workers
+                    fixed, made[name], sites, hospitals, sources, reference, folder, overwrite, workers
                 )
     print_result(runs, method)
 

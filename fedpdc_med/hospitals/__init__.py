@@ -1,1 +1,7 @@
-"""The medical application that simulate and FLARE share: sites, their films, the reference set, to a federation."""
+"""The medical application that simulate and FLARE share; a site file needs the names that stand here."""
+
+from fedpdc_med.hospitals.site import HospitalSite, Phantoms
+from fedpdc_med.imaging.phantoms.scanners import Scanner
+from fedpdc_med.runs.plan import LocalSettings, Privacy
+
+__all__ = ["HospitalSite", "LocalSettings", "Phantoms", "Privacy", "Scanner"]

@@ -1,5 +1,6 @@
 """From hospitals, film stores and a reference set to a federation."""
 
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -12,19 +13,27 @@ from fedpdc_med.federation.images import Films
 from fedpdc_med.hospitals.site import HospitalSite
 from fedpdc_med.imaging.dicom.deidentify import site_key
 from fedpdc_med.imaging.duplicates import check_overlap, overlap
+from fedpdc_med.imaging.reference import Reference
 from fedpdc_med.imaging.store import FilmStore
 from fedpdc_med.methods import Method
 from fedpdc_med.runs.plan import FilmProcessing, Network, Preparation, Privacy
-from fedpdc_med.simulation.phantoms import Collected
 
 # No left-right flip: the heart is on one side. Normalisation is fixed, so that no site's statistics leave it.
 PREPARATION = Preparation(mean=(110.0,), std=(60.0,), per_image=True, rotate=5.0, shift=0.04, zoom=0.05, contrast=0.1)
 ABOUT = ["film", "patient", "label", "sex", "age_band", "view", "source"]
 
 
+@dataclass(frozen=True)
+class FilmSources:
+    """Whatever films there are to work with: each site's store, and the public reference set."""
+
+    stores: dict[str, FilmStore]
+    reference: Reference
+
+
 def build(
     sites: list[HospitalSite],
-    collected: Collected,
+    sources: FilmSources,
     method: Method,
     *,
     model: str,
@@ -33,14 +42,14 @@ def build(
     tau: float,
     seed: int,
 ) -> Federation:
-    reference, classes = collected.reference, collected.reference.classes
-    check_alike(collected)
-    check_sites_apart(sites, collected)
+    reference, classes = sources.reference, sources.reference.classes
+    check_alike(sources)
+    check_sites_apart(sites, sources)
     pools: list[Films] = []
     held: dict[str, SiteFilms] = {}
-    reported = {"holdout": reference_set(collected, "holdout"), "weighting": reference_set(collected, "weighting")}
+    reported = {"holdout": reference_set(sources, "holdout"), "weighting": reference_set(sources, "weighting")}
     for site in sites:
-        store = collected.stores[site.name]
+        store = sources.stores[site.name]
         check_overlap(site.name, store.manifest, reference.store.manifest)
         if not site.takes_part:
             every = rows_of(site.name, store, None, classes)
@@ -69,9 +78,9 @@ def build(
     )
 
 
-def check_alike(collected: Collected) -> None:
-    for name, store in collected.stores.items():
-        check_processing(name, store, processing_of(collected.reference.store))
+def check_alike(sources: FilmSources) -> None:
+    for name, store in sources.stores.items():
+        check_processing(name, store, processing_of(sources.reference.store))
 
 
 def check_processing(name: str, store: FilmStore, wanted: FilmProcessing | None) -> None:
@@ -89,9 +98,9 @@ def processing_of(store: FilmStore) -> FilmProcessing:
     return FilmProcessing(size=store.info["size"], fit=how.get("fit", "pad"), equalise=bool(how.get("equalise", False)))
 
 
-def check_sites_apart(sites: list[HospitalSite], collected: Collected) -> None:
+def check_sites_apart(sites: list[HospitalSite], sources: FilmSources) -> None:
     """A film or patient that one site trains on must not judge the model at another."""
-    manifests = {site.name: collected.stores[site.name].manifest for site in sites}
+    manifests = {site.name: sources.stores[site.name].manifest for site in sites}
     trained = {
         site.name: mine[mine["split"] == "train"]
         for site in sites
@@ -138,8 +147,8 @@ def evaluation_set(
     return EvaluationSet(films_of(store, rows, classes), about)
 
 
-def reference_set(collected: Collected, split: str) -> EvaluationSet:
-    reference = collected.reference
+def reference_set(sources: FilmSources, split: str) -> EvaluationSet:
+    reference = sources.reference
     return evaluation_set(reference.store, reference.rows(split), split, "reference", reference.classes)
 
 

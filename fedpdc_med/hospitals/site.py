@@ -1,7 +1,6 @@
 """A hospital of the federation: a Python module that says SITE = HospitalSite(...)."""
 
 import runpy
-import sysconfig
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -57,14 +56,6 @@ class HospitalSite(BaseModel):
             return hospital_name(name)
         except UserError as error:
             raise ValueError(str(error)) from None
-
-
-def default_folder(name: str) -> Path:
-    """`sites` or `public_reference`: beside the package in a source tree, or where the wheel put it."""
-    in_source_tree = Path(__file__).resolve().parents[2] / name
-    if in_source_tree.is_dir():
-        return in_source_tree
-    return Path(sysconfig.get_path("data")) / "share" / "fedpdc_med" / name
 
 
 def load_sites(folder: Path) -> list[HospitalSite]:

@@ -19,7 +19,7 @@ from fedpdc_med.federation.data import Federation
 from fedpdc_med.federation.protocol import Assignment, Failure, Update
 from fedpdc_med.methods import FedAvg
 from fedpdc_med.runs.directory import Run
-from fedpdc_med.simulation.phantoms import collect
+from fedpdc_med.simulation.phantoms import open_films
 from fedpdc_med.simulation.simulate import Settings, make
 
 
@@ -49,15 +49,15 @@ class TimedEngine(ProcessEngine):
 
 def measure(rounds: int, model: str, workers: int) -> list[Spent]:
     sites, settings = trial_sites(None), Settings(rounds=rounds, model=model)
-    collected = collect(sites, None, settings.seed, workers)
+    sources = open_films(sites, None, settings.seed, workers)
     with scratch() as place, Parties() as parties:
-        trial = Trial(place, sites, collected)
+        trial = Trial(place, sites, sources)
         run = trial.begin(place / "timed", settings, FedAvg(), overwrite=False)
         trial.start(parties)
         trial.run(run, Pace(rounds_per_job=rounds, min_sites=len(sites)), quiet)
         lines = (run.folder / "timing.jsonl").read_text().splitlines()
         over_flare = [json.loads(line) for line in lines][1:]
-    federation = make(settings, FedAvg(), sites, collected)
+    federation = make(settings, FedAvg(), sites, sources)
     return [
         local(federation, workers=len(sites)),
         summed("FLARE", [one["seconds"] for one in over_flare], [one["training"] for one in over_flare]),

@@ -14,7 +14,7 @@ from fedpdc_med.imaging.store import FilmStore, read_store, write_store
 
 MODULE = '''"""{films} films partitioned from {origin} (rule {rule}, seed {seed})."""
 
-from fedpdc_med.hospitals.site import HospitalSite, LocalSettings
+from fedpdc_med.hospitals import HospitalSite, LocalSettings
 
 SITE = HospitalSite(
     name="{name}",

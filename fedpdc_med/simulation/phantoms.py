@@ -3,14 +3,14 @@
 import json
 import shutil
 import tomllib
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fedpdc_med.common.errors import UserError
 from fedpdc_med.common.files import atomic_write
-from fedpdc_med.common.paths import home, owner_only, site_store
-from fedpdc_med.hospitals.site import HospitalSite, Phantoms, default_folder
+from fedpdc_med.common.paths import home, owner_only, shipped, site_store
+from fedpdc_med.hospitals.build import FilmSources
+from fedpdc_med.hospitals.site import HospitalSite, Phantoms
 from fedpdc_med.imaging.ingest.labels import read_labels
 from fedpdc_med.imaging.ingest.pipeline import ingest
 from fedpdc_med.imaging.phantoms.films import write_films
@@ -20,18 +20,12 @@ from fedpdc_med.imaging.store import FilmStore, read_store
 PHANTOM_SIZE = 96  # pixels a side: phantoms show nothing finer, and a demonstration should be quick
 
 
-@dataclass(frozen=True)
-class Collected:
-    stores: dict[str, FilmStore]
-    reference: Reference
-
-
-def collect(sites: list[HospitalSite], reference: Path | None, seed: int, workers: int) -> Collected:
+def open_films(sites: list[HospitalSite], reference: Path | None, seed: int, workers: int) -> FilmSources:
     """Open every film store; draw phantom films for the hospitals that have none, once for each seed."""
     stores = {site.name: store_of(site, seed, workers) for site in sites}
     if reference is None and all(isinstance(site.films, Phantoms) for site in sites):
-        return Collected(stores, phantom_reference(seed, workers))
-    return Collected(stores, read_reference(reference or home() / "reference"))
+        return FilmSources(stores, phantom_reference(seed, workers))
+    return FilmSources(stores, read_reference(reference or home() / "reference"))
 
 
 def store_of(site: HospitalSite, seed: int, workers: int) -> FilmStore:
@@ -95,7 +89,7 @@ def phantom_reference(seed: int, workers: int) -> Reference:
 
 
 def read_recipe() -> dict[str, Any]:
-    file = default_folder("public_reference") / "reference.toml"
+    file = shipped("public_reference") / "reference.toml"
     if not file.is_file():
         raise UserError("the recipe of the default reference set (public_reference/reference.toml) is not installed")
     return tomllib.loads(file.read_text())

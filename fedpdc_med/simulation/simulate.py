@@ -8,15 +8,16 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from fedpdc_med.common.errors import UserError
 from fedpdc_med.common.files import only_writer
+from fedpdc_med.common.paths import shipped
 from fedpdc_med.federation.data import Federation
 from fedpdc_med.federation.run import run_rounds
-from fedpdc_med.hospitals.build import build, label_counts
-from fedpdc_med.hospitals.site import HospitalSite, default_folder, load_sites
+from fedpdc_med.hospitals.build import FilmSources, build, label_counts
+from fedpdc_med.hospitals.site import HospitalSite, load_sites
 from fedpdc_med.methods import Method, make_method
 from fedpdc_med.runs.directory import Run, git_commit, versions, without_none
 from fedpdc_med.runs.label_distribution import label_distribution
 from fedpdc_med.runs.plan import Privacy
-from fedpdc_med.simulation.phantoms import Collected, collect
+from fedpdc_med.simulation.phantoms import open_films
 
 
 class Settings(BaseModel):
@@ -37,15 +38,15 @@ def start(
     method: Method,
     sites_folder: Path | None,
     sites: list[HospitalSite],
-    collected: Collected,
+    sources: FilmSources,
     reference: Path | None,
     out: Path,
     overwrite: bool,
     workers: int,
 ) -> Run:
-    federation = make(settings, method, sites, collected)
+    federation = make(settings, method, sites, sources)
     federation.check()
-    config = config_of(settings, method, sites, collected, federation, sites_folder, reference, out)
+    config = config_of(settings, method, sites, sources, federation, sites_folder, reference, out)
     with Run.begin(out, config, overwrite) as run:
         counts = label_counts(federation)
         picture = run.folder / "label_distribution.png"
@@ -70,9 +71,9 @@ def _resume(run: Run, sites_folder: Path | None, workers: int) -> None:
             f"{run.folder} was made with hospital modules of its own, in a folder called {named!r}; if they are yours, "
             f"say where they are: fedpdc resume {run.folder} --sites FOLDER"
         )
-    sites = load_sites(sites_folder or default_folder("sites"))
-    collected = collect(sites, beside(run.folder, where.get("reference_folder")), settings.seed, workers)
-    if fingerprints(collected) != where["fingerprints"]:
+    sites = load_sites(sites_folder or shipped("sites"))
+    sources = open_films(sites, beside(run.folder, where.get("reference_folder")), settings.seed, workers)
+    if fingerprints(sources) != where["fingerprints"]:
         raise UserError(
             f"the films differ from the ones {run.folder} was started with; start a new run with --overwrite"
         )
@@ -84,9 +85,7 @@ def _resume(run: Run, sites_folder: Path | None, workers: int) -> None:
                     f"{key} of site {site.name!r} differ from what {run.folder} was started with "
                     f"({before.get(key)}); set them back, or start a new run with --overwrite"
                 )
-    run_rounds(
-        make(settings, make_method(**config["method"]), sites, collected), run, workers, config["method"]["name"]
-    )
+    run_rounds(make(settings, make_method(**config["method"]), sites, sources), run, workers, config["method"]["name"])
 
 
 def ways_of(site: HospitalSite, settings: Settings) -> dict[str, Any]:
@@ -99,12 +98,12 @@ def ways_of(site: HospitalSite, settings: Settings) -> dict[str, Any]:
     }
 
 
-def make(settings: Settings, method: Method, sites: list[HospitalSite], collected: Collected) -> Federation:
+def make(settings: Settings, method: Method, sites: list[HospitalSite], sources: FilmSources) -> Federation:
     if settings.privacy:
         sites = [site.model_copy(update={"privacy": settings.privacy}) for site in sites]
     return build(
         sites,
-        collected,
+        sources,
         method,
         model=settings.model,
         norm=settings.norm,
@@ -118,7 +117,7 @@ def config_of(
     settings: Settings,
     method: Method,
     sites: list[HospitalSite],
-    collected: Collected,
+    sources: FilmSources,
     federation: Federation,
     sites_folder: Path | None,
     reference: Path | None,
@@ -127,7 +126,7 @@ def config_of(
     counts = label_counts(federation)
     described = {}
     for site in sites:
-        store = collected.stores[site.name]
+        store = sources.stores[site.name]
         training = counts.loc[site.name].to_dict() if site.takes_part else {}
         described[site.name] = {
             "title": site.title,
@@ -143,9 +142,9 @@ def config_of(
         "simulation": settings.model_dump(),
         "method": {"name": method.name, **method.model_dump()},
         "sites": described,
-        "reference": collected.reference.facts,
+        "reference": sources.reference.facts,
         "data": {
-            "fingerprints": fingerprints(collected),
+            "fingerprints": fingerprints(sources),
             "sites_folder": seen_from(out, sites_folder),
             "reference_folder": seen_from(out, reference),
         },
@@ -154,8 +153,8 @@ def config_of(
     }
 
 
-def fingerprints(collected: Collected) -> dict[str, str]:
-    stores = {**collected.stores, "reference": collected.reference.store}
+def fingerprints(sources: FilmSources) -> dict[str, str]:
+    stores = {**sources.stores, "reference": sources.reference.store}
     return {name: store.info["manifest_sha256"][:16] for name, store in stores.items()}
 
 

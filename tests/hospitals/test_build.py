@@ -7,12 +7,12 @@ import pandas as pd
 import pytest
 
 from fedpdc_med.common.errors import UserError
-from fedpdc_med.hospitals.build import check_alike, check_sites_apart
-from fedpdc_med.hospitals.site import HospitalSite, Phantoms
+from fedpdc_med.hospitals import HospitalSite, Phantoms
+from fedpdc_med.hospitals.build import FilmSources, check_alike, check_sites_apart
 from fedpdc_med.imaging.duplicates import perceptual_hash
 from fedpdc_med.imaging.reference import Reference
 from fedpdc_med.imaging.store import COLUMNS, pixel_hash, read_store, write_store
-from fedpdc_med.simulation.phantoms import Collected, phantom_store
+from fedpdc_med.simulation.phantoms import phantom_store
 
 
 @pytest.fixture
@@ -41,9 +41,9 @@ def drawn(seed):
 @pytest.mark.parametrize("how", [{"fit": "crop"}, {"fit": "pad", "equalise": True}])
 def test_films_prepared_otherwise_than_the_reference_are_refused(store, how):
     reference = Reference(store("reference", drawn(0)), {})
-    check_alike(Collected({"a": store("a", drawn(1))}, reference))
+    check_alike(FilmSources({"a": store("a", drawn(1))}, reference))
     with pytest.raises(UserError, match=r"site 'b'.*--(fit crop|equalise).*reference with --size 64 --fit pad;"):
-        check_alike(Collected({"b": store("b", drawn(2), processing=how)}, reference))
+        check_alike(FilmSources({"b": store("b", drawn(2), processing=how)}, reference))
 
 
 @pytest.mark.parametrize("shared", ["recompressed film", "patient"])
@@ -52,7 +52,7 @@ def test_a_film_or_patient_that_trains_at_one_site_may_not_judge_at_another(stor
     sites = [HospitalSite(name="a", films="a"), HospitalSite(name="b", films="b", takes_part=False)]
     reference = Reference(store("reference", drawn(0)), {})
     first = store("a", trained)
-    check_sites_apart(sites, Collected({"a": first, "b": store("b", judging)}, reference))
+    check_sites_apart(sites, FilmSources({"a": first, "b": store("b", judging)}, reference))
     if shared == "patient":  # of a published collection: both sites give them the same pseudonym
         second = store("b", judging)
         second.manifest.loc[0, "patient"] = first.manifest.loc[0, "patient"]
@@ -60,7 +60,7 @@ def test_a_film_or_patient_that_trains_at_one_site_may_not_judge_at_another(stor
         judging[0] = np.clip(trained[0].astype(int) + np.random.default_rng(3).integers(-2, 3, (64, 64)), 0, 255)
         second = store("b", judging)
     with pytest.raises(UserError, match="1 films that would judge the model at b are, or show a patient who is"):
-        check_sites_apart(sites, Collected({"a": first, "b": second}, reference))
+        check_sites_apart(sites, FilmSources({"a": first, "b": second}, reference))
 
 
 def test_drawn_films_are_for_their_owner_only(tmp_path, monkeypatch):

@@ -6,7 +6,7 @@ from fedpdc_med.common.errors import UserError
 from fedpdc_med.common.paths import shipped
 from fedpdc_med.hospitals.site import Phantoms, load_site, load_sites
 
-HEAD = "from fedpdc_med.hospitals.site import HospitalSite, LocalSettings, Phantoms, Scanner\n"
+HEAD = "from fedpdc_med.hospitals import HospitalSite, LocalSettings, Phantoms, Scanner\n"
 GOOD = HEAD + "SITE = HospitalSite(name='a', films=Phantoms(case_mix={'normal': 3, 'covid-19': 1}))\n"
 
 

@@ -16,7 +16,7 @@ from fedpdc_med.imaging.phantoms.films import FAMILY_NAMES
 from fedpdc_med.methods import make_method
 from fedpdc_med.runs.directory import Run
 
-SITE = """from fedpdc_med.hospitals.site import HospitalSite, LocalSettings, Phantoms
+SITE = """from fedpdc_med.hospitals import HospitalSite, LocalSettings, Phantoms
 SITE = HospitalSite(name="{name}", films=Phantoms(case_mix={mix}), takes_part={takes_part},
                     settings=LocalSettings(epochs=1, batch_size=8))
 """
@@ -59,7 +59,7 @@ def simulated(place):
     shutil.copytree(place / "hospitals", place / "fewer", ignore=shutil.ignore_patterns("outside.py", "__pycache__"))
     shutil.copytree(place / "hospitals", place / "twice", ignore=shutil.ignore_patterns("outside.py", "__pycache__"))
     (place / "twice" / "copy.py").write_text(
-        "from fedpdc_med.hospitals.site import HospitalSite\n"
+        "from fedpdc_med.hospitals import HospitalSite\n"
         f'SITE = HospitalSite(name="copy", films="{place}/home/phantoms/seed0/north/store", takes_part=False)\n'
     )
     return place, done.stdout
@@ -189,7 +189,7 @@ def test_a_site_that_holds_films_of_the_reference_is_refused(simulated):
     folder, _ = simulated
     (folder / "cheat").mkdir(exist_ok=True)
     store = folder / "home" / "phantoms" / "seed0" / "reference" / "store"
-    text = f'from fedpdc_med.hospitals.site import HospitalSite\nSITE = HospitalSite(name="cheat", films="{store}")\n'
+    text = f'from fedpdc_med.hospitals import HospitalSite\nSITE = HospitalSite(name="cheat", films="{store}")\n'
     (folder / "cheat" / "cheat.py").write_text(text)
     arguments = ["--sites", "cheat", "--reference", str(store), "--out", "x"]
     done = subprocess.run(

@@ -17,18 +17,18 @@ from fedpdc_med.engines.flare.jobs import Pace, run_jobs
 from fedpdc_med.engines.flare.parties import Parties, ended_by_signals, free_port, listens
 from fedpdc_med.engines.flare.project import COORDINATOR_KIT, Administrator, HospitalParty, Project
 from fedpdc_med.engines.flare.provision import provision
+from fedpdc_med.hospitals.build import FilmSources
 from fedpdc_med.hospitals.site import HospitalSite, load_sites
 from fedpdc_med.methods import Method
 from fedpdc_med.runs.directory import Run
 from fedpdc_med.runs.label_distribution import label_distribution
-from fedpdc_med.simulation.phantoms import Collected
 from fedpdc_med.simulation.simulate import Settings
 
 DEFAULT_SITES = ("harbor-general", "lakeside-covid-centre", "university-hospital")
 LEAD = "lead@example.org"
 MODULE = '''"""A hospital of a federation on one machine."""
 
-from fedpdc_med.hospitals.site import HospitalSite, LocalSettings
+from fedpdc_med.hospitals import HospitalSite, LocalSettings
 
 SITE = HospitalSite(
     name={name!r}, title={title!r}, films={name!r}, settings=LocalSettings(**{settings!r}), privacy={privacy!r}
@@ -48,13 +48,13 @@ def trial_sites(folder: Path | None) -> list[HospitalSite]:
 class Trial:
     """Folders as on separate machines: each party has its kit and its own data folder, and sees no other's."""
 
-    def __init__(self, folder: Path, sites: list[HospitalSite], collected: Collected) -> None:
-        self.folder, self.sites, self.collected = folder, sites, collected
+    def __init__(self, folder: Path, sites: list[HospitalSite], sources: FilmSources) -> None:
+        self.folder, self.sites, self.sources = folder, sites, sources
         self.project = Project(
             name="trial",
             coordinator="localhost",
             port=free_port(),
-            classes=collected.reference.classes,
+            classes=sources.reference.classes,
             hospital=[HospitalParty(name=site.name, title=site.title) for site in sites],
             administrator=[Administrator(name=LEAD), Administrator(name="member@example.org", role="member")],
         )
@@ -63,7 +63,7 @@ class Trial:
         provision(self.project, self.kits)
         for site in sites:
             self._settle(site)
-        shutil.copytree(collected.reference.store.folder, self.data(COORDINATOR_KIT) / "reference")
+        shutil.copytree(sources.reference.store.folder, self.data(COORDINATOR_KIT) / "reference")
         (self.data(COORDINATOR_KIT) / "runs").mkdir()
 
     def data(self, party: str) -> Path:
@@ -71,7 +71,7 @@ class Trial:
 
     def _settle(self, site: HospitalSite) -> None:
         """What a hospital does itself: its film store in its data folder, its module in its kit."""
-        shutil.copytree(self.collected.stores[site.name].folder, self.data(site.name) / "sites" / site.name)
+        shutil.copytree(self.sources.stores[site.name].folder, self.data(site.name) / "sites" / site.name)
         hidden = site.privacy.model_dump() if site.privacy else None
         text = MODULE.format(name=site.name, title=site.title, settings=site.settings.model_dump(), privacy=hidden)
         (self.kits / site.name / "local" / "hospital.py").write_text(text)
@@ -92,14 +92,14 @@ class Trial:
 
     def begin(self, out: Path, settings: Settings, method: Method, overwrite: bool) -> Run:
         """A new run in the folder `out`, where the coordinator finds it among its runs."""
-        run = start_run(out, settings, method, self.project.sites, self.collected.reference, overwrite)
+        run = start_run(out, settings, method, self.project.sites, self.sources.reference, overwrite)
         link = self.data(COORDINATOR_KIT) / "runs" / out.name
         link.symlink_to(out.resolve())
         return run
 
     def run(self, run: Run, pace: Pace, heard: Callable[[Run], None]) -> None:
         """Job after job until the rounds are done."""
-        plan, config = plan_of(run.config, self.collected.reference), run.config
+        plan, config = plan_of(run.config, self.sources.reference), run.config
         known = Run(self.data(COORDINATOR_KIT) / "runs" / run.folder.name)
         sites = list(self.project.sites)
         run_jobs(self.admin_kit, plan, known, sites, config["simulation"]["rounds"], pace, heard)

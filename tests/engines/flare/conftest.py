@@ -14,7 +14,8 @@ from fedpdc_med.engines.flare.parties import Parties
 from fedpdc_med.engines.flare.trial import Trial
 from fedpdc_med.engines.local import DeviceEngine
 from fedpdc_med.federation.coordinator import Coordinator
-from fedpdc_med.hospitals.site import HospitalSite, Phantoms
+from fedpdc_med.hospitals import HospitalSite, Phantoms
+from fedpdc_med.hospitals.build import FilmSources
 from fedpdc_med.imaging.ingest.labels import read_labels
 from fedpdc_med.imaging.phantoms.films import write_films
 from fedpdc_med.imaging.phantoms.scanners import Scanner
@@ -22,7 +23,7 @@ from fedpdc_med.imaging.reference import build_reference
 from fedpdc_med.methods import make_method
 from fedpdc_med.runs.directory import Run
 from fedpdc_med.runs.plan import LocalSettings
-from fedpdc_med.simulation.phantoms import Collected, finish, phantom_folder, read_recipe, store_of
+from fedpdc_med.simulation.phantoms import finish, phantom_folder, read_recipe, store_of
 from fedpdc_med.simulation.simulate import Settings, make
 
 HERE = Path(__file__).parent
@@ -40,7 +41,7 @@ def made_sites():
 
 
 @pytest.fixture(scope="session")
-def collected(tmp_path_factory):
+def sources(tmp_path_factory):
     """Fifteen phantom films a hospital and twelve of each class in the reference, 48 pixels wide."""
     place = tmp_path_factory.mktemp("films")
     with pytest.MonkeyPatch.context() as patch:
@@ -50,7 +51,7 @@ def collected(tmp_path_factory):
         how = {"labels": read_labels(table), "labels_file": table, "size": 48, "processes": 1}
         about = {"provenance": "phantom", "licence": "none", "version": "1", "per_class": None}
         reference = build_reference(place / "dicom", place / "reference", **about, **how)
-        found = Collected({site.name: store_of(site, 0, 1) for site in made_sites()}, reference)
+        found = FilmSources({site.name: store_of(site, 0, 1) for site in made_sites()}, reference)
         # As if the default recipe had made it: commands with this data folder draw no phantoms of their own.
         shutil.copytree(place / "reference", phantom_folder(0, "reference") / "store")
         finish(phantom_folder(0, "reference"), Phantoms(**read_recipe()["phantoms"]))
@@ -79,7 +80,7 @@ class Running:
     def undisturbed(self, out, method="fedavg", rounds=2, settings=None) -> Run:
         """The same run on this machine's own engine, as `fedpdc simulate` does it."""
         made = make_method(method, **(settings or {}))
-        federation = make(Settings(rounds=rounds, model="cnn"), made, self.trial.sites, self.trial.collected)
+        federation = make(Settings(rounds=rounds, model="cnn"), made, self.trial.sites, self.trial.sources)
         coordinator = Coordinator(federation, DeviceEngine(federation, "cpu"), Run.create(out, {"kind": "test"}))
         for _ in range(rounds):
             coordinator.run_round()
@@ -118,11 +119,11 @@ class Running:
 
 
 @pytest.fixture(scope="session")
-def federation(collected, tmp_path_factory):
+def federation(sources, tmp_path_factory):
     from fedpdc_med.engines.flare.parties import listens
 
     place = tmp_path_factory.mktemp("federation")
-    trial = Trial(place, made_sites(), collected)
+    trial = Trial(place, made_sites(), sources)
     with Parties() as parties:
         running = Running(trial, parties, place)
         running.start("coordinator")

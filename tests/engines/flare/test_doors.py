@@ -82,7 +82,7 @@ def test_a_kit_of_another_authority_and_one_with_anothers_name_do_not_get_in(fed
 
 def job(federation, folder, tmp_path, change=lambda folder: None):
     run = federation.begin(tmp_path / folder, rounds=1)
-    plan = plan_of(run.config, federation.trial.collected.reference)
+    plan = plan_of(run.config, federation.trial.sources.reference)
     made = write_job(tmp_path / f"job-{folder}", plan, run, ["north", "south", "west"], Pace(deadline=30), 1)
     change(made)
     return run, made

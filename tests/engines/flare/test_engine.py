@@ -16,7 +16,7 @@ from fedpdc_med.engines.flare.messages import BadMessage, packed, read_answer, u
 from fedpdc_med.engines.flare.policy import SPENT, OnlyModelAndNumbers
 from fedpdc_med.federation.coordinator import Coordinator
 from fedpdc_med.federation.privacy import PrivacySpent, epsilon_of
-from fedpdc_med.hospitals.site import HospitalSite
+from fedpdc_med.hospitals import HospitalSite
 from fedpdc_med.methods import make_method
 from fedpdc_med.runs.plan import Privacy
 from fedpdc_med.simulation.simulate import Settings
@@ -44,18 +44,18 @@ class OneRoom:
 
 
 @pytest.fixture
-def started(collected, tmp_path, monkeypatch):
+def started(sources, tmp_path, monkeypatch):
     monkeypatch.setenv("FEDPDC_HOME", str(tmp_path))
 
     def start(method="fedavg", min_responses=None, **settings):
         fixed, made = Settings(rounds=3, model="cnn"), make_method(method, **settings)
-        run = start_run(tmp_path / "run", fixed, made, dict.fromkeys(collected.stores, ""), collected.reference, False)
-        plan = plan_of(run.config, collected.reference)
+        run = start_run(tmp_path / "run", fixed, made, dict.fromkeys(sources.stores, ""), sources.reference, False)
+        plan = plan_of(run.config, sources.reference)
         hospitals = {
-            name: Hospital(plan, HospitalSite(name=name, films=name), store) for name, store in collected.stores.items()
+            name: Hospital(plan, HospitalSite(name=name, films=name), store) for name, store in sources.stores.items()
         }
         post = OneRoom(hospitals)
-        federation = federation_of(plan, fixed, collected.reference, list(hospitals))
+        federation = federation_of(plan, fixed, sources.reference, list(hospitals))
         engine = FlareEngine(federation, post, deadline=60, min_responses=min_responses, device="cpu")
         return Coordinator(federation, engine, run), engine, post
 

@@ -36,12 +36,12 @@ STATE = build_model(PLAN.network, seed=1).state_dict()
 GOOD = {"site": "north", "round": 1, "state": packed(STATE), "numbers": NUMBERS}
 
 
-def test_no_film_patient_file_name_or_path_leaves(federation, collected, tmp_path):
+def test_no_film_patient_file_name_or_path_leaves(federation, sources, tmp_path):
     federation.run(federation.begin(tmp_path / "captured", rounds=1))
     (recorded,) = federation.place.glob("sent-*WsConnection*")
     sent = recorded.read_bytes()
     assert (tmp_path / "captured" / "model.safetensors").is_file() and len(sent) > 500_000  # the model went this way
-    store = collected.stores["north"]
+    store = sources.stores["north"]
     assert b"films:normal" in sent  # strings are readable in the record, so what is not found was not sent
     for column in ("film", "patient", "pixel_hash", "perceptual_hash"):
         for value in store.manifest[column]:

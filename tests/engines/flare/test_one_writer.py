@@ -22,18 +22,18 @@ with only_writer(Path(sys.argv[1])):
 
 
 @pytest.fixture
-def begin(collected, tmp_path):
+def begin(sources, tmp_path):
     def made(overwrite=False):
         fixed = Settings(rounds=3, model="cnn")
-        sites = dict.fromkeys(collected.stores, "")
-        return start_run(tmp_path / "run", fixed, make_method("fedavg"), sites, collected.reference, overwrite)
+        sites = dict.fromkeys(sources.stores, "")
+        return start_run(tmp_path / "run", fixed, make_method("fedavg"), sites, sources.reference, overwrite)
 
     return made
 
 
-def test_a_second_job_of_a_run_is_refused_until_the_first_is_gone(begin, collected):
+def test_a_second_job_of_a_run_is_refused_until_the_first_is_gone(begin, sources):
     run = begin()
-    plan = plan_of(run.config, collected.reference)
+    plan = plan_of(run.config, sources.reference)
     command = [sys.executable, "-c", HOLD, str(run.folder)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as first:
         assert first.stdout.readline() == "held\n"
@@ -47,17 +47,17 @@ def test_a_second_job_of_a_run_is_refused_until_the_first_is_gone(begin, collect
     assert begin(overwrite=True).config != {}
 
 
-def test_a_job_of_a_run_that_was_replaced_is_refused(begin, collected):
-    plan = plan_of(begin().config, collected.reference)
+def test_a_job_of_a_run_that_was_replaced_is_refused(begin, sources):
+    plan = plan_of(begin().config, sources.reference)
     run = begin(overwrite=True)
     with pytest.raises(UserError, match="was replaced"), run_of(run.folder, plan):
         pass
 
 
-def test_a_run_that_cannot_be_written_is_a_sentence(begin, collected):
+def test_a_run_that_cannot_be_written_is_a_sentence(begin, sources):
     """A folder in place of the lock file stands for what the coordinator's account may not open."""
     run = begin()
-    plan = plan_of(run.config, collected.reference)
+    plan = plan_of(run.config, sources.reference)
     (run.folder / "job.lock").mkdir()
     with pytest.raises(WorkFailed, match=r"cannot use .*job\.lock"), run_of(run.folder, plan):
         pass
@@ -66,18 +66,18 @@ def test_a_run_that_cannot_be_written_is_a_sentence(begin, collected):
         raise PermissionError(13, "Permission denied", str(run.rounds_file))
 
 
-def test_a_run_goes_on_with_its_own_reference_set_only(begin, collected):
-    run, reference = begin(), collected.reference
+def test_a_run_goes_on_with_its_own_reference_set_only(begin, sources):
+    run, reference = begin(), sources.reference
     check_reference(run.config, reference)
     store = replace(reference.store, info={**reference.store.info, "manifest_sha256": "f" * 64})
     with pytest.raises(UserError, match="not the one this run was started with"):
         check_reference(run.config, replace(reference, store=store))
 
 
-def test_a_class_that_the_kits_do_not_know_is_refused_before_anyone_trains(collected):
-    check_classes(collected.reference, ("normal", "pneumonia", "covid-19", "tuberculosis"))
+def test_a_class_that_the_kits_do_not_know_is_refused_before_anyone_trains(sources):
+    check_classes(sources.reference, ("normal", "pneumonia", "covid-19", "tuberculosis"))
     with pytest.raises(UserError, match="films of covid-19, which"):
-        check_classes(collected.reference, ("normal", "pneumonia"))
+        check_classes(sources.reference, ("normal", "pneumonia"))
 
 
 def test_a_run_gives_no_number_of_patients_because_no_hospital_tells_it():

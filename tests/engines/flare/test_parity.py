@@ -16,7 +16,7 @@ import pytest
     ],
     ids=["fedavg", "fedpdc-penalty", "fedpdc-proximal", "fedpdc-reference", "fedpdc-ce", "fedpdc-none", "moon"],
 )
-def test_federation_and_simulation_end_with_the_same_bits(federation, collected, tmp_path, method, settings):
+def test_federation_and_simulation_end_with_the_same_bits(federation, sources, tmp_path, method, settings):
     apart = federation.run(federation.begin(tmp_path / f"apart-{tmp_path.name}", method, 3, settings))
     together = federation.undisturbed(tmp_path / "together", method, 3, settings)
     assert apart.model_file.read_bytes() == together.model_file.read_bytes()
@@ -24,5 +24,5 @@ def test_federation_and_simulation_end_with_the_same_bits(federation, collected,
         assert there["accuracy"] == here["accuracy"]
         assert there["sites"] == here["sites"]
     for name, site in apart.config["sites"].items():
-        labels = collected.stores[name].manifest.query("split == 'train'")["label"]
+        labels = sources.stores[name].manifest.query("split == 'train'")["label"]
         assert site["training_films"] == {label: int((labels == label).sum()) for label in apart.config["classes"]}

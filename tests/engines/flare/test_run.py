@@ -21,10 +21,10 @@ name = "lead@example.org"
 
 
 @pytest.fixture
-def give(collected, tmp_path, monkeypatch):
+def give(sources, tmp_path, monkeypatch):
     """The command on a coordinator's data folder; there is no kit, so that one which goes on says so."""
     monkeypatch.setenv("FEDPDC_HOME", str(tmp_path))
-    (tmp_path / "reference").symlink_to(collected.reference.store.folder)
+    (tmp_path / "reference").symlink_to(sources.reference.store.folder)
     project = tmp_path / "project.toml"
     project.write_text(PROJECT)
 

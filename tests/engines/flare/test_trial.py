@@ -11,20 +11,20 @@ import pytest
 
 from fedpdc_med.runs.directory import Run
 
-MODULE = """from fedpdc_med.hospitals.site import HospitalSite, LocalSettings, Phantoms
+MODULE = """from fedpdc_med.hospitals import HospitalSite, LocalSettings, Phantoms
 SITE = HospitalSite(name="{name}", films=Phantoms(case_mix={mix}),
                     settings=LocalSettings(epochs=1, batch_size=4, learning_rate=0.03))
 """
 
 
 @pytest.fixture
-def start(collected, tmp_path):
+def start(sources, tmp_path):
     """A maker of commands over the three small hospitals, whose phantoms are drawn already."""
-    home = collected.reference.store.folder.parent
+    home = sources.reference.store.folder.parent
     (tmp_path / "hospitals").mkdir()
     (tmp_path / "tmp").mkdir()
-    for name in collected.stores:
-        counts = collected.stores[name].manifest["label"].value_counts()
+    for name in sources.stores:
+        counts = sources.stores[name].manifest["label"].value_counts()
         mix = {label: int(counts[label]) for label in ("normal", "pneumonia", "covid-19")}
         (tmp_path / "hospitals" / f"{name}.py").write_text(MODULE.format(name=name, mix=mix))
     environment = {**os.environ, "FEDPDC_HOME": str(home), "TMPDIR": str(tmp_path / "tmp"), "COLUMNS": "80"}
