@@ -3,11 +3,13 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test lint lock install install-dev browser clean
+.PHONY: help demo test quick lint graph lock install install-dev browser clean
 
 help:
 	@echo "make demo    set everything up and run the demonstration"
 	@echo "make test    set everything up, lint, type-check and run all tests"
+	@echo "make quick   the tests that take less than two minutes together"
+	@echo "make graph   print which room imports which"
 	@echo "make lock    write requirements.lock: the versions of constraints.txt with their hashes"
 	@echo "make clean   remove the virtual environment and caches"
 
@@ -33,7 +35,13 @@ demo: install
 
 lint: install-dev
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/deptry .
+
+graph: install-dev
+	$(BIN)/python .ci/graph.py
 
 # What pip would install for constraints.txt here; it names the hash of every file, and nothing is installed.
 lock: $(BIN)/python
@@ -47,7 +55,10 @@ browser:
 		$$sudo apt-get -qq update && $$sudo env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y chromium >/dev/null; }
 
 test: lint browser
-	$(BIN)/pytest
+	$(BIN)/pytest --durations 10 --cov fedpdc_med --cov-report term:skip-covered
+
+quick: install-dev
+	$(BIN)/pytest -m "not slow"
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache build *.egg-info

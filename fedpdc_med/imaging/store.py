@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import IO, Any
 
@@ -37,7 +37,7 @@ COLUMNS = (
 )
 SHAPE = ("height", "width")  # of the film before it was brought to working size; empty in stores of older versions
 REPORT_COLUMNS = ("file", "verdict", "reason", "detail")
-_PACKAGES = ("fedpdc_med", "pydicom", "pylibjpeg-libjpeg", "pylibjpeg-openjpeg", "monai", "torch", "imagehash")
+_PACKAGES = ("fedpdc_med", "pydicom", "pylibjpeg-libjpeg", "pylibjpeg-openjpeg", "monai", "torch")
 
 
 @dataclass(frozen=True)
@@ -159,10 +159,4 @@ def _write_films(file: IO[bytes], films: Iterable[NDArray[np.uint8]], count: int
 
 @cache
 def _versions() -> dict[str, str]:
-    found = {}
-    for package in _PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
+    return {package: version(package) for package in _PACKAGES}

@@ -51,6 +51,7 @@ def served(runs: Path, **environment: str):
         command, env=variables, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as app:
         try:
+            assert app.stdout
             printed = next((line for line in app.stdout if "URL: " in line), None)
             assert printed, f"the app ended with exit code {app.wait()}"
             yield printed.partition("URL: ")[2].strip()

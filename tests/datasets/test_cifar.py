@@ -32,7 +32,7 @@ class Python2Pickler(pickle._Pickler):
 
     dispatch = dict(pickle._Pickler.dispatch)
 
-    def save_string(self, text: str | bytes) -> None:
+    def save_string(self: Any, text: str | bytes) -> None:
         raw = text.encode("latin1") if isinstance(text, str) else text
         self.write(pickle.BINSTRING + struct.pack("<i", len(raw)) + raw)
         self.memoize(text)

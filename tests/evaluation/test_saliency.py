@@ -29,7 +29,8 @@ class SharedReLU(BrightSpot):
     def __init__(self) -> None:
         super().__init__()
         self.first, self.second, self.relu = nn.Conv2d(1, 1, 1), self.features[0], self.features[1]
-        self.first.weight.data, self.first.bias.data = torch.ones(1, 1, 1, 1), torch.zeros(1)
+        nn.init.ones_(self.first.weight)
+        self.first.bias = nn.Parameter(torch.zeros(1))
         del self.features
 
     def forward(self, films: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -1,10 +1,12 @@
 """The picture is written, grows with the sites it shows, and says what it leaves out."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 from PIL import Image, ImageColor
 
 from fedpdc_med.runs.label_distribution import COLOURS, label_distribution
@@ -26,9 +28,9 @@ def texts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     seen: list[str] = []
     save = Figure.savefig
 
-    def saving(figure: Figure, *args: object, **options: object) -> None:
+    def saving(figure: Figure, *args: Any, **options: Any) -> None:
         save(figure, *args, **options)
-        seen.extend(text.get_text() for text in figure.findobj(lambda artist: hasattr(artist, "get_text")))
+        seen.extend(text.get_text() for text in figure.findobj(Text) if isinstance(text, Text))
 
     monkeypatch.setattr(Figure, "savefig", saving)
     return seen
