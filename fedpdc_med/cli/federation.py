@@ -76,7 +76,7 @@ def following(label: str, rounds: int) -> Iterator[Callable[["Run"], None]]:
     seen = 0
     with progress(label, rounds) as step:
 
-        def heard(run: "Run") -> None:
+        def on_round(run: "Run") -> None:
             nonlocal seen
             for record in run.rounds()[seen:]:
                 seen += 1
@@ -84,7 +84,7 @@ def following(label: str, rounds: int) -> Iterator[Callable[["Run"], None]]:
                 trouble = f", left out: {', '.join(left_out)}" if left_out else ""
                 step(1, f"accuracy {record['accuracy']:.3f}, {record['seconds']:.1f} s a round{trouble}")
 
-        yield heard
+        yield on_round
 
 
 @app.command("try")
@@ -131,11 +131,11 @@ def try_out(
     checked_run(folder.name, f"--out {folder}")
     sources = open_films(hospitals, None, seed, workers or cores())
     pace = Pace(rounds_per_job, deadline, min_responses, min_sites=len(hospitals), wait=300)
-    with scratch() as place, Parties() as parties, following(method, rounds) as heard:
+    with scratch() as place, Parties() as parties, following(method, rounds) as on_round:
         trial = Trial(place, hospitals, sources)
         run = trial.begin(folder, fixed, made, overwrite)
         trial.start(parties)
-        trial.run(run, pace, heard)
+        trial.run(run, pace, on_round)
     print_result({method: run}, method)
 
 
@@ -242,8 +242,8 @@ def run(
             "and more --rounds."
         )
     else:
-        with following(method, rounds) as heard:
-            run_jobs(kit, plan_of(opened.config, reference), opened, list(agreed.sites), rounds, pace, heard)
+        with following(method, rounds) as on_round:
+            run_jobs(kit, plan_of(opened.config, reference), opened, list(agreed.sites), rounds, pace, on_round)
         draw_skew(opened)
     print_result({method: opened}, method)
 

@@ -25,7 +25,7 @@ from nvflare.fuel.flare_api.flare_api import Session, new_secure_session
 from fedpdc_med.common.errors import UserError, WorkFailed
 from fedpdc_med.engines.flare import doors
 from fedpdc_med.engines.flare.coordinator_run import check_own
-from fedpdc_med.engines.flare.kits import read_kit
+from fedpdc_med.engines.flare.project import read_kit
 from fedpdc_med.engines.flare.provision import CONTROLLER, EXECUTOR
 from fedpdc_med.runs.directory import Run
 from fedpdc_med.runs.plan import Plan
@@ -54,7 +54,7 @@ def session(admin_kit: Path, seconds: float = 10.0) -> Iterator[Session]:
         raise UserError(f"{admin_kit} is the kit of a {kit.role}; an administrator's is needed")
     logging.getLogger("nvflare").setLevel(logging.CRITICAL)
     doors.install()
-    with in_words(kit.name):
+    with flare_errors(kit.name):
         with contextlib.redirect_stdout(io.StringIO()):  # FLARE prints what it does
             opened = new_secure_session(kit.name, str(admin_kit.resolve()), timeout=seconds)
         try:
@@ -65,7 +65,7 @@ def session(admin_kit: Path, seconds: float = 10.0) -> Iterator[Session]:
 
 
 @contextlib.contextmanager
-def in_words(name: str) -> Iterator[None]:
+def flare_errors(name: str) -> Iterator[None]:
     """FLARE's exceptions as our own: a mistake to correct, or trouble that may pass."""
     try:
         yield
@@ -120,15 +120,15 @@ def write_job(folder: Path, plan: Plan, run: Run, sites: list[str], pace: Pace, 
 
 
 def run_jobs(
-    admin_kit: Path, plan: Plan, run: Run, sites: list[str], total: int, pace: Pace, heard: Callable[[Run], None]
+    admin_kit: Path, plan: Plan, run: Run, sites: list[str], total: int, pace: Pace, on_round: Callable[[Run], None]
 ) -> None:
-    """Submit job after job until the run is finished; `heard` is called when there may be news in the run."""
+    """Submit job after job until the run is finished; `on_round` is called when there may be news in the run."""
     unlucky = 0
     while not run.finished:
         before = done(run)
         check_own(run.config, plan)
         try:
-            one_job(admin_kit, plan, run, sites, min(pace.rounds_per_job, total - before) or 1, pace, heard)
+            one_job(admin_kit, plan, run, sites, min(pace.rounds_per_job, total - before) or 1, pace, on_round)
         except WorkFailed as error:
             trouble = str(error)
         else:
@@ -139,7 +139,7 @@ def run_jobs(
 
 
 def one_job(
-    admin_kit: Path, plan: Plan, run: Run, sites: list[str], rounds: int, pace: Pace, heard: Callable[[Run], None]
+    admin_kit: Path, plan: Plan, run: Run, sites: list[str], rounds: int, pace: Pace, on_round: Callable[[Run], None]
 ) -> None:
     (run.folder / "stopped.json").unlink(missing_ok=True)
     wait_for_sites(admin_kit, pace)
@@ -149,13 +149,13 @@ def one_job(
         job = opened.submit_job(str(folder))
         try:
             while not run.finished and not ended(opened.get_job_meta(job)):  # FLARE takes seconds to wind up a job
-                heard(run)
+                on_round(run)
                 time.sleep(LOOK)
         except KeyboardInterrupt:
             with contextlib.suppress(Exception):
                 opened.abort_job(job)
             raise
-    heard(run)
+    on_round(run)
 
 
 def stop_earlier(opened: Session, name: str) -> None:

@@ -1,22 +1,30 @@
 """Processes of a federation on one machine: started from their kits, watched, and ended with all their children."""
 
 import contextlib
+import json
 import os
 import secrets
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
 import psutil
 
-from fedpdc_med.common.errors import WorkFailed
+from fedpdc_med.common.errors import UserError, WorkFailed
 from fedpdc_med.common.paths import home
-from fedpdc_med.engines.flare.kits import read_kit, settle, start_command, start_environment
+from fedpdc_med.engines.flare.project import LAUNCH, Role, read_kit
+from fedpdc_med.runs.directory import replace_text
 
 MARK = "FEDPDC_PARTIES"  # in the environment of every process: FLARE gives its job processes sessions of their own
+
+MODULES = {
+    "coordinator": ("nvflare.private.fed.app.server.server_train", "fed_server.json"),
+    "hospital": ("nvflare.private.fed.app.client.client_train", "fed_client.json"),
+}
 
 
 class Parties:
@@ -34,7 +42,7 @@ class Parties:
 
     def start(self, kit: Path, data: Path, console: IO[bytes] | None = None, **extra: str) -> None:
         """One kit with its own data folder; what it prints goes to `console`, or to where this process prints."""
-        settle(kit)
+        set_absolute_paths(kit)
         self.running[kit.name] = subprocess.Popen(
             start_command(kit),
             cwd=kit,
@@ -63,6 +71,43 @@ class Parties:
         for process in self.running.values():
             process.wait()
         self.running.clear()
+
+
+def start_command(folder: Path) -> list[str]:
+    """What runs a kit in the foreground: FLARE's server or client behind our doors, with the kit's certificates."""
+    kit = read_kit(folder)
+    if kit.role == "administrator":
+        raise UserError(f"{folder} is an administrator's kit, which has nothing to start; see fedpdc federation run")
+    module, config = MODULES[kit.role]
+    settings = ["secure_train=true", f"org={kit.organisation}", "config_folder=config"]
+    if kit.role == "hospital":
+        settings.append(f"uid={kit.name}")
+    return [sys.executable, "-u", "-m", LAUNCH, module, "-m", str(folder.resolve()), "-s", config, "--set", *settings]
+
+
+def set_absolute_paths(folder: Path) -> None:
+    """FLARE wants absolute folders for its jobs, and a kit learns only now where it lies."""
+    file = folder / "local" / "resources.json"
+    if read_kit(folder).role != "coordinator":
+        return
+    resources = json.loads(file.read_text())
+    resources["snapshot_persistor"]["args"]["storage"]["args"]["root_dir"] = str(folder.resolve() / "snapshots")
+    for one in resources["components"]:
+        if one["id"] == "job_manager":
+            one["args"]["uri_root"] = str(folder.resolve() / "jobs")
+    replace_text(file, json.dumps(resources, indent=2) + "\n")
+
+
+def start_environment(role: Role, data: Path | None = None) -> dict[str, str]:
+    """Job processes inherit where the films and runs lie; a relative folder would be another one in the kit.
+
+    FLARE puts the text of an exception into what it answers, and at a hospital that text may name files: there it gives
+    the exception's type only, here and in its own log. No process finds a module in the folder that it runs in: that
+    is the kit, where jobs are unpacked.
+    """
+    quiet = {"NVFLARE_SECURE_LOGGING": "true"} if role == "hospital" else {}
+    where = {"FEDPDC_HOME": str((data or home()).resolve()), "PYTHONSAFEPATH": "1"}
+    return {**os.environ, **where, "MALLOC_ARENA_MAX": "4", **quiet}
 
 
 def run_kit(kit: Path) -> None:

@@ -13,7 +13,7 @@ from cryptography import x509
 from fedpdc_med.common.errors import UserError
 from fedpdc_med.common.paths import home
 from fedpdc_med.engines.flare.client import load_hospital
-from fedpdc_med.engines.flare.kits import read_kit
+from fedpdc_med.engines.flare.project import read_kit
 from fedpdc_med.engines.flare.provision import COMPONENTS, EXECUTOR, FILTER, JOBS, OWN_PROCESSES, authorization
 from fedpdc_med.imaging.reference import Check, read_reference
 

@@ -1,7 +1,8 @@
-"""project.toml: who takes part in a federation."""
+"""project.toml: who takes part in a federation; kit.toml: whose kit it is."""
 
 import re
 import tomllib
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,6 +15,9 @@ from fedpdc_med.imaging.classes import CLASSES
 COORDINATOR_KIT = "coordinator"
 SERVER = "server"  # what FLARE itself calls the coordinator
 AUTHORITY = "authority"  # the consortium's own certificate authority: whoever has this folder can make kits
+
+LAUNCH = "fedpdc_med.engines.flare.launch"  # named, not imported: FLARE takes a second
+Role = Literal["coordinator", "hospital", "administrator"]
 
 
 class Party(BaseModel):
@@ -106,3 +110,19 @@ def read_project(file: Path) -> Project:
         mistake = error.errors()[0]
         where = ".".join(str(part) for part in mistake["loc"])
         raise UserError(f"{file.name}, {where}: {mistake['msg'].removeprefix('Value error, ')}") from None
+
+
+@dataclass(frozen=True)
+class Kit:
+    """Whose kit it is; written into it as kit.toml."""
+
+    name: str
+    role: Role
+    organisation: str
+
+
+def read_kit(folder: Path) -> Kit:
+    try:
+        return Kit(**tomllib.loads((folder / "kit.toml").read_text()))
+    except (OSError, tomllib.TOMLDecodeError, TypeError):
+        raise UserError(f"{folder} is no start-up kit (kit.toml is missing or damaged)") from None

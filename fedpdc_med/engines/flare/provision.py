@@ -4,9 +4,12 @@ import json
 import logging
 import os
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import tomli_w
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from nvflare.lighter.constants import CtxKey
 from nvflare.lighter.entity import Project as FlareProject
 from nvflare.lighter.impl.cert import CertBuilder
@@ -15,8 +18,7 @@ from nvflare.lighter.impl.workspace import WorkspaceBuilder
 from nvflare.lighter.provisioner import Provisioner
 
 from fedpdc_med.common.errors import UserError, WorkFailed
-from fedpdc_med.engines.flare.kits import LAUNCH, Kit, write_pages
-from fedpdc_med.engines.flare.project import AUTHORITY, COORDINATOR_KIT, Project
+from fedpdc_med.engines.flare.project import AUTHORITY, COORDINATOR_KIT, LAUNCH, Kit, Project
 
 AGREED = "agreed.json"  # in the authority's folder: what every kit has been told
 EXECUTOR = "fedpdc_med.engines.flare.executor.SiteTrainer"
@@ -56,7 +58,7 @@ def provision(project: Project, out: Path) -> list[Kit]:
             continue
         draft = out / f".{kit.name}.partial"  # a kit is there when it is whole: one with open doors must not go out
         shutil.copytree(fresh, draft)
-        close_doors(kit, draft, project)
+        write_policies(kit, draft, project)
         write_pages(kit, draft, project)
         for file in (draft / "startup").glob("*.key"):
             file.chmod(0o600)
@@ -120,7 +122,18 @@ def run_flare(project: Project, folder: Path) -> Path:
     return Path(made)
 
 
-def close_doors(kit: Kit, folder: Path, project: Project) -> None:
+def write_pages(kit: Kit, folder: Path, project: Project) -> None:
+    (folder / "kit.toml").write_text(tomli_w.dumps(asdict(kit)))
+    pages = Environment(loader=PackageLoader("fedpdc_med.engines.flare", "pages"), undefined=StrictUndefined)
+    pages.trim_blocks = pages.lstrip_blocks = pages.keep_trailing_newline = True
+    (folder / "READ_ME_FIRST.md").write_text(pages.get_template(f"{kit.role}.md.j2").render(kit=kit, project=project))
+    (folder / "readme.txt").unlink(missing_ok=True)  # FLARE's own, which starts things another way
+    if kit.role != "administrator":
+        unit = pages.get_template("unit.service.j2").render(kit=kit, project=project)
+        (folder / f"fedpdc-{kit.name}.service").write_text(unit)
+
+
+def write_policies(kit: Kit, folder: Path, project: Project) -> None:
     """Policies in the kit's local/ folder, which are the party's own to tighten."""
     local = folder / "local"
     for file in NOT_OURS:

@@ -97,12 +97,12 @@ class Trial:
         link.symlink_to(out.resolve())
         return run
 
-    def run(self, run: Run, pace: Pace, heard: Callable[[Run], None]) -> None:
+    def run(self, run: Run, pace: Pace, on_round: Callable[[Run], None]) -> None:
         """Job after job until the rounds are done."""
         plan, config = plan_of(run.config, self.sources.reference), run.config
         known = Run(self.data(COORDINATOR_KIT) / "runs" / run.folder.name)
         sites = list(self.project.sites)
-        run_jobs(self.admin_kit, plan, known, sites, config["simulation"]["rounds"], pace, heard)
+        run_jobs(self.admin_kit, plan, known, sites, config["simulation"]["rounds"], pace, on_round)
         draw_skew(run)
 
 

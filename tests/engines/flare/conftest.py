@@ -73,8 +73,10 @@ class Running:
         made = make_method(method, **(settings or {}))
         return self.trial.begin(out, Settings(rounds=rounds, model="cnn"), made, overwrite=False)
 
-    def run(self, run, heard=lambda run: None, **pace) -> Run:
-        self.trial.run(run, Pace(**{"rounds_per_job": 5, "deadline": LONG, "min_sites": 3, "wait": LONG} | pace), heard)
+    def run(self, run, on_round=lambda run: None, **pace) -> Run:
+        self.trial.run(
+            run, Pace(**{"rounds_per_job": 5, "deadline": LONG, "min_sites": 3, "wait": LONG} | pace), on_round
+        )
         return run
 
     def undisturbed(self, out, method="fedavg", rounds=2, settings=None) -> Run:

@@ -28,14 +28,14 @@ def test_a_hospital_that_dies_in_mid_round_is_left_out_and_takes_part_in_the_nex
     federation.order({2: "slow"})
     died_after = []
 
-    def heard(run):
+    def on_round(run):
         if federation.in_mid_round:
             died_after.append(len(run.rounds()))
             federation.parties.kill("west")
             federation.order({})
             federation.start("west")
 
-    run = federation.run(federation.begin(tmp_path / "death", rounds=5), heard, rounds_per_job=3, deadline=20)
+    run = federation.run(federation.begin(tmp_path / "death", rounds=5), on_round, rounds_per_job=3, deadline=20)
     assert died_after == [1]
     assert [status for status, _ in west(run)] == ["ok", "failed", "failed", "ok", "ok"]
     reasons = [reason for _, reason in west(run)]
@@ -49,14 +49,14 @@ def test_a_coordinator_that_dies_goes_on_from_its_checkpoint_to_the_same_bits(fe
     federation.order({3: "slow"})
     died_after = []
 
-    def heard(run):
+    def on_round(run):
         if federation.in_mid_round:
             died_after.append(len(run.rounds()))
             federation.parties.kill("coordinator")
             federation.order({})
             federation.start("coordinator")
 
-    run = federation.run(federation.begin(tmp_path / "restart", "moon", rounds=4), heard, rounds_per_job=4)
+    run = federation.run(federation.begin(tmp_path / "restart", "moon", rounds=4), on_round, rounds_per_job=4)
     assert died_after == [2]
     assert [record["round"] for record in run.rounds()] == [1, 2, 3, 4]
     assert [status for status, _ in west(run)] == ["ok"] * 4

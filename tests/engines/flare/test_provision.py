@@ -17,9 +17,9 @@ from nvflare.security.logging import secure_format_exception
 from nvflare.security.security import FLAuthorizer
 
 from fedpdc_med.common.errors import UserError
-from fedpdc_med.engines.flare.kits import read_kit, start_command, start_environment
+from fedpdc_med.engines.flare.parties import start_command, start_environment
 from fedpdc_med.engines.flare.preflight import data_folder, policy
-from fedpdc_med.engines.flare.project import read_project
+from fedpdc_med.engines.flare.project import read_kit, read_project
 from fedpdc_med.engines.flare.provision import provision
 
 PROJECT = """name = "chest-consortium"

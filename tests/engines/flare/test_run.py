@@ -7,7 +7,7 @@ from nvflare.fuel.flare_api.api_spec import AuthorizationError, InternalError, N
 
 from fedpdc_med.cli.federation import run, try_out
 from fedpdc_med.common.errors import UserError, WorkFailed
-from fedpdc_med.engines.flare.jobs import in_words
+from fedpdc_med.engines.flare.jobs import flare_errors
 from fedpdc_med.runs.directory import Run
 
 PROJECT = """name = "trial"
@@ -89,5 +89,5 @@ def test_a_name_that_no_job_can_carry_is_refused_at_once(give, tmp_path):
     ],
 )
 def test_what_flare_raises_reaches_people_as_a_sentence(theirs, ours, word):
-    with pytest.raises(ours, match=word), in_words("guest@example.org"):
+    with pytest.raises(ours, match=word), flare_errors("guest@example.org"):
         raise theirs
