@@ -1,9 +1,11 @@
 """Fixtures that several rooms share."""
 
 import json
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import hypothesis
 import numpy as np
 import pandas as pd
 import pytest
@@ -19,16 +21,58 @@ from fedpdc_med.methods import make_method
 from fedpdc_med.runs.plan import LocalSettings, Network, Preparation
 
 torch.set_num_threads(1)
+hypothesis.settings.register_profile("fedpdc", deadline=None, database=None)
+hypothesis.settings.load_profile("fedpdc")
+
+# What `make quick` leaves out: tests that start processes or a browser, or use one of these fixtures.
+SLOW_FIXTURES = {"browser", "federation", "real_data", "simulated"}
+SLOW_FILES = (
+    "browser/",
+    "cli/test_main.py",
+    "cli/test_review.py",
+    "engines/flare/test_door",
+    "engines/flare/test_faults.py",
+    "engines/flare/test_parity.py",
+    "engines/flare/test_provision.py",
+    "engines/flare/test_trial.py",
+    "engines/test_local.py",
+    "imaging/dicom/test_mutated.py",
+    "imaging/ingest/test_pipeline.py",
+    "performance/",
+    "simulation/test_simulate.py",
+    "test_packaging.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        file = item.path.relative_to(Path(__file__).parent).as_posix()
+        if file.startswith(SLOW_FILES) or SLOW_FIXTURES & set(getattr(item, "fixturenames", ())):
+            item.add_marker("slow")
+
 
 PREPARATION = Preparation(mean=(60.0,), std=(60.0,))
-SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
 @pytest.fixture
-def shared_data() -> Path:
-    if not SHARED_DATA.is_dir():
-        pytest.skip("the real images and films (../shared/data beside the project) are not on this machine")
-    return SHARED_DATA
+def real_data() -> Callable[..., Path]:
+    """real_data(name, ...): the first of these folders of real images or films; without any the test is skipped."""
+
+    def folder(*names: str) -> Path:
+        place = Path(os.environ.get("FEDPDC_DATA") or BESIDE)
+        found = next((place / name for name in names if (place / name).is_dir()), None)
+        return found or pytest.skip(f"no {' or '.join(names)} in $FEDPDC_DATA or ../shared/data beside the project")
+
+    return folder
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_data_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What a test stores without saying where comes to a temporary folder."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FEDPDC_HOME", str(tmp_path_factory.mktemp("home")))
+        yield
 
 
 @pytest.fixture

@@ -1,16 +1,15 @@
-"""Small files in the official layouts, written here, and the real sets where $FEDPDC_DATA names a folder with them."""
+"""Small files in the official layouts, written here, and the real sets where there is a copy of them."""
 
 import functools
 import hashlib
 import http.server
-import os
 import pickle
 import struct
 import subprocess
 import sys
 import tarfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -365,12 +364,6 @@ def test_a_download_that_fails_says_what_to_do(
 # ---- the real CIFAR sets
 
 
-def real_data() -> Path:
-    if "FEDPDC_DATA" not in os.environ:
-        pytest.skip("FEDPDC_DATA does not name a folder with the real data sets")
-    return Path(os.environ["FEDPDC_DATA"])
-
-
 @pytest.mark.parametrize(
     ("name", "first", "last", "mean", "deviation"),
     [
@@ -379,12 +372,15 @@ def real_data() -> Path:
     ],
 )
 def test_the_real_cifar_is_complete_balanced_and_has_its_known_mean(
-    name: str, first: str, last: str, mean: tuple[float, ...], deviation: tuple[float, ...]
+    name: str,
+    first: str,
+    last: str,
+    mean: tuple[float, ...],
+    deviation: tuple[float, ...],
+    real_data: Callable[..., Path],
 ) -> None:
-    layout, folder = LAYOUTS[name], real_data()
-    if not any((folder / home).is_dir() for home in (layout.binary_folder, layout.python_folder)):
-        pytest.skip(f"no {layout.title} in FEDPDC_DATA")
-    images = load(name, folder)
+    layout = LAYOUTS[name]
+    images = load(name, real_data(layout.binary_folder, layout.python_folder).parent)
 
     assert set(np.bincount(images.train_labels)) == {50_000 // layout.classes}
     assert set(np.bincount(images.test_labels)) == {10_000 // layout.classes}

@@ -1,6 +1,6 @@
-"""A small Tiny-ImageNet in the official folders, written here, and the real one where $FEDPDC_DATA names its parent."""
+"""A small Tiny-ImageNet in the official folders, written here, and the real one where there is a copy of it."""
 
-import os
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -91,11 +91,8 @@ def test_a_wrong_validation_table_is_named_with_what_was_found(
     assert expected in one_line_error(tiny)
 
 
-def test_the_real_tiny_imagenet_has_200_classes_in_both_splits() -> None:
-    folder = Path(os.environ.get("FEDPDC_DATA", "")) / "tiny-imagenet-200"
-    if "FEDPDC_DATA" not in os.environ or not folder.is_dir():
-        pytest.skip("FEDPDC_DATA does not name a folder with tiny-imagenet-200")
-    images = load("tiny-imagenet", folder)
+def test_the_real_tiny_imagenet_has_200_classes_in_both_splits(real_data: Callable[..., Path]) -> None:
+    images = load("tiny-imagenet", real_data("tiny-imagenet-200"))
 
     assert len(images.classes) == 200
     assert len(set(np.bincount(images.train_labels, minlength=200))) == 1

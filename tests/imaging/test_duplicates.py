@@ -95,14 +95,14 @@ def test_overlap_counts_each_film_once_by_the_strongest_evidence():
     check_overlap("harbor", site.iloc[4:], reference)
 
 
-def test_copies_of_real_films_in_two_collections_are_found_and_different_films_are_not(shared_data):
+def test_copies_of_real_films_in_two_collections_are_found_and_different_films_are_not(real_data):
     """Files of one name with the same proportions are copies at other scales; the NIH films are all different."""
-    dark = sorted((shared_data / "darkcovidnet" / "Covid-19").iterdir())
-    pairs = [(p, q) for p in dark if (q := shared_data / "covid-chestxray-dataset" / "images" / p.name).exists()]
+    dark = sorted((real_data("darkcovidnet") / "Covid-19").iterdir())
+    pairs = [(p, q) for p in dark if (q := real_data("covid-chestxray-dataset") / "images" / p.name).exists()]
     ours, theirs = ([perceptual_hash(to_working_size(picture(p[i])[0], 128)) for p in pairs] for i in (0, 1))
     distances = np.array([bits_apart(a, b) for a, b in zip(ours, theirs, strict=True)])
     assert (distances <= NEAR).sum() >= 50
     # Between copies (at most 22 bits) and films cropped differently (100 and more) there is nothing to be unsure of.
     assert not ((distances > NEAR / 2) & (distances < NEAR * 1.5)).any()
-    nih = sorted((shared_data / "darkcovidnet" / "No_findings").iterdir())[:200]
+    nih = sorted((real_data("darkcovidnet") / "No_findings").iterdir())[:200]
     assert near_pairs([perceptual_hash(to_working_size(picture(p)[0], 128)) for p in nih]).first.size == 0

@@ -267,11 +267,11 @@ def test_a_wrong_collection_name_or_layout_is_an_error_that_says_what_was_expect
         recognise(tmp_path, "darkcovidnet")
 
 
-def test_the_published_collections_as_they_are(shared_data):
-    covid = films(shared_data / "covid-chestxray-dataset", "covid-chestxray-dataset")
+def test_the_published_collections_as_they_are(real_data):
+    covid = films(real_data("covid-chestxray-dataset"), "covid-chestxray-dataset")
     assert len(covid) == 735 and all(f.path.is_file() for f in covid)
     assert Counter(f.problem[0] for f in covid if f.problem) == {Reason.MODALITY: 57, Reason.UNKNOWN_LABEL: 52}
-    dark = list(films_of(shared_data / "darkcovidnet", recognise(shared_data / "darkcovidnet"), asked_for=False))
+    dark = list(films_of(real_data("darkcovidnet"), recognise(real_data("darkcovidnet")), asked_for=False))
     assert all(f.published for f in covid + dark)
     assert Counter(f.label for f in dark) == {"covid-19": 101, "normal": 407, "pneumonia": 408}
     assert len({f.name for f in dark} & {f.name for f in covid}) == 96
@@ -280,19 +280,19 @@ def test_the_published_collections_as_they_are(shared_data):
     assert len(both) == 19
 
 
-def test_patients_of_darkcovidnet_that_names_can_tell(shared_data):
+def test_patients_of_darkcovidnet_that_names_can_tell(real_data):
     """Against the patient ids of covid-chestxray-dataset: only films named by a random number lose their patient."""
-    patient_of = {f.name: f.patient for f in films(shared_data / "covid-chestxray-dataset", "covid-chestxray-dataset")}
+    patient_of = {f.name: f.patient for f in films(real_data("covid-chestxray-dataset"), "covid-chestxray-dataset")}
     groups: dict[str, set[str]] = {}
-    for film in films(shared_data / "darkcovidnet", "darkcovidnet"):
+    for film in films(real_data("darkcovidnet"), "darkcovidnet"):
         if film.name in patient_of:
             groups.setdefault(patient_of[film.name], set()).add(film.patient)
     torn = [patient for patient, found in groups.items() if len(found) > 1]
     assert len(groups) == 62 and len(torn) == 7
 
 
-def test_a_collection_can_be_copied_without_its_pictures(tmp_path, shared_data):
-    shutil.copy(shared_data / "covid-chestxray-dataset" / "metadata.csv", tmp_path)
+def test_a_collection_can_be_copied_without_its_pictures(tmp_path, real_data):
+    shutil.copy(real_data("covid-chestxray-dataset") / "metadata.csv", tmp_path)
     assert not films(tmp_path, "covid-chestxray-dataset")[0].path.exists()
 
 

@@ -47,8 +47,8 @@ def test_what_file_managers_leave_behind_is_no_film(tmp_path, film, fedpdc_home)
     assert verdicts(ingest(folder, "harbor", labels=NORMAL, processes=1)) == [("accepted", "")] * 4
 
 
-def test_the_eight_real_dicom_files(shared_data, fedpdc_home):
-    result = ingest(shared_data / "dicom", "eight", labels=NORMAL, processes=2)
+def test_the_eight_real_dicom_files(real_data, fedpdc_home):
+    result = ingest(real_data("dicom"), "eight", labels=NORMAL, processes=2)
     assert result.replaced == 0
     assert verdicts(result) == [
         ("accepted", ""),  # JPEG 2000, 15 bits, MONOCHROME1
@@ -73,9 +73,9 @@ def test_the_eight_real_dicom_files(shared_data, fedpdc_home):
 
 
 @pytest.mark.parametrize("name", ["rsna_fake_mono1.dcm", "udacity_test4.dcm"])
-def test_the_refused_real_films_are_accepted_alone_or_when_asked_for(shared_data, fedpdc_home, tmp_path, name):
+def test_the_refused_real_films_are_accepted_alone_or_when_asked_for(real_data, fedpdc_home, tmp_path, name):
     (tmp_path / "one").mkdir()
-    shutil.copy(shared_data / "dicom" / name, tmp_path / "one")
+    shutil.copy(real_data("dicom") / name, tmp_path / "one")
     assert ingest(tmp_path / "one", "one", labels=NORMAL, body_parts=("CHEST", "RIBCAGE")).films == 1
 
 
@@ -359,16 +359,16 @@ def test_an_empty_folder_is_work_that_failed(tmp_path, fedpdc_home):
         check_rejects(ingest(tmp_path / "films", "site", labels=NORMAL), 0.5)
 
 
-def test_real_collections_into_stores(shared_data, fedpdc_home, tmp_path):
+def test_real_collections_into_stores(real_data, fedpdc_home, tmp_path):
     """Every tenth film of darkcovidnet, and covid-chestxray-dataset with a tenth of its rows."""
     for folder in ("Covid-19", "No_findings", "Pneumonia"):
         (tmp_path / "dark" / folder).mkdir(parents=True)
-        for path in sorted((shared_data / "darkcovidnet" / folder).iterdir())[::10]:
+        for path in sorted((real_data("darkcovidnet") / folder).iterdir())[::10]:
             shutil.copy(path, tmp_path / "dark" / folder)
-    rows = (shared_data / "covid-chestxray-dataset" / "metadata.csv").read_text().splitlines(keepends=True)
+    rows = (real_data("covid-chestxray-dataset") / "metadata.csv").read_text().splitlines(keepends=True)
     (tmp_path / "covid").mkdir()
     (tmp_path / "covid" / "metadata.csv").write_text("".join([rows[0], *rows[1::10]]))
-    (tmp_path / "covid" / "images").symlink_to(shared_data / "covid-chestxray-dataset" / "images")
+    (tmp_path / "covid" / "images").symlink_to(real_data("covid-chestxray-dataset") / "images")
     dark, covid = ingest(tmp_path / "dark", "dark"), ingest(tmp_path / "covid", "covid", views=(*FRONTAL, "lateral"))
     assert read_store(dark.store).info["counts"]["classes"] == {
         "normal": 41,
