@@ -11,8 +11,8 @@ from fedpdc_med.benchmarks.run import start
 from fedpdc_med.common.errors import UserError
 from fedpdc_med.datasets import load
 from fedpdc_med.federation.images import Films
-from fedpdc_med.federation.scoring import predict
 from fedpdc_med.imaging.store import read_store
+from fedpdc_med.models.inference import predict
 from fedpdc_med.review.film_images import gather, open_shelf
 from fedpdc_med.review.gradcam import load_model, maps, preparation_of, side_by_side
 from fedpdc_med.runs.listing import open_run
@@ -29,7 +29,7 @@ def test_every_predicted_film_is_found_with_the_pixels_that_the_model_saw(view):
     images = shelf.images(list(frame["site"]), list(frame["film"]))
     assert all(image is not None and image.shape == (1, 48, 48) for image in images)
     films = Films.of(np.stack(images), np.zeros(len(images)))
-    again = predict(load_model(view, 1, 48), films, preparation_of(view), 0, len(images))
+    again = predict(load_model(view, 1, 48), films.images, preparation_of(view), 0, len(images))
     recorded = frame[[f"p:{name}" for name in view.classes]].to_numpy()
     assert again == pytest.approx(recorded, abs=1e-4)
 
