@@ -3,13 +3,14 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test quick lint graph lock install install-dev browser clean
+.PHONY: help demo test quick lint graph docs lock install install-dev browser clean
 
 help:
 	@echo "make demo    set everything up and run the demonstration"
 	@echo "make test    set everything up, lint, type-check and run all tests"
 	@echo "make quick   the tests that take less than two minutes together"
 	@echo "make graph   print which room imports which"
+	@echo "make docs    write docs/cli.md, the reference of the commands"
 	@echo "make lock    write requirements.lock: the versions of constraints.txt with their hashes"
 	@echo "make clean   remove the virtual environment and caches"
 
@@ -42,6 +43,9 @@ lint: install-dev
 
 graph: install-dev
 	$(BIN)/python .ci/graph.py
+
+docs: install-dev
+	$(BIN)/python .ci/cli_reference.py
 
 # What pip would install for constraints.txt here; it names the hash of every file, and nothing is installed.
 lock: $(BIN)/python

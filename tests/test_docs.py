@@ -1,0 +1,92 @@
+"""What the documentation promises: links lead somewhere, commands exist, tables match the code."""
+
+import re
+import shlex
+import textwrap
+from functools import cache
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+import typer
+
+from fedpdc_med.cli import app
+
+ROOT = Path(__file__).parents[1]
+DOCS = sorted((ROOT / "docs").glob("*.md"))
+PAGES = [*DOCS, *sorted(ROOT.glob("*.md")), ROOT / "public_reference" / "README.md"]
+KITS = sorted((ROOT / "fedpdc_med" / "engines" / "flare" / "pages").glob("*.j2"))
+FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+COMMAND = re.compile(r"^(?:\S*/)?(?:fedpdc|as-fedpdc) ")
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def each(pages: list[Path]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("page", pages, ids=name_of)
+
+
+@cache
+def text_of(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+def prose_of(page: Path) -> str:
+    return FENCE.sub("", text_of(page))
+
+
+@cache
+def anchors_of(page: Path) -> set[str]:
+    """The anchors that a Markdown viewer gives to headings."""
+    headings = re.findall(r"^#+ (.*)$", prose_of(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@each(PAGES)
+def test_links_lead_to_a_file_and_a_heading_that_exist(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose_of(page)):
+        if target.startswith("https://"):
+            continue
+        file, _, anchor = unquote(target).partition("#")
+        found = (page.parent / file).resolve() if file else page
+        assert found.exists(), target
+        assert not anchor or anchor in anchors_of(found), target
+
+
+def test_every_page_is_in_the_index_once() -> None:
+    listed = re.findall(r"^- \[[^]]+\]\((\w[\w-]*\.md)\): .+$", text_of(ROOT / "docs" / "index.md"), re.MULTILINE)
+    assert sorted(listed) == [page.name for page in DOCS if page.name != "index.md"]
+
+
+@each([page for page in PAGES if "![" in text_of(page)])
+def test_every_picture_says_in_words_what_it_shows(page: Path) -> None:
+    assert all(len(words) >= 20 for words in re.findall(r"!\[([^]]*)\]", text_of(page)))
+
+
+def test_the_readme_is_short() -> None:
+    assert len(text_of(ROOT / "README.md").splitlines()) < 120
+
+
+@each([*PAGES, *KITS])
+def test_every_command_and_option_exists(page: Path) -> None:
+    for line in commands_in(text_of(page)):
+        words = shlex.split(COMMAND.sub("", line), comments=True)
+        command = typer.main.get_command(app)
+        context = command.make_context("fedpdc", words, resilient_parsing=True)
+        while hasattr(command, "resolve_command") and (rest := [*context._protected_args, *context.args]):
+            name, command, rest = command.resolve_command(context, rest)
+            assert command, f"{line}: there is no such command"
+            context = command.make_context(name, rest, parent=context, resilient_parsing=True)
+        assert not context.args, f"{line}: too many arguments"
+
+
+def commands_in(text: str) -> list[str]:
+    """Every `fedpdc ...` that is a line of its own in a code block, or the whole of a piece of code in a sentence."""
+    text = re.sub(r"{{.*?}}", "NAME", text)  # of a page that is filled in
+    blocks = [textwrap.dedent(block) for _, language, block in FENCE.findall(text) if not language]
+    blocks += re.findall(r"(?:^ {4,}.*\n)+", text, re.MULTILINE)
+    lines = [line.strip() for block in blocks for line in block.splitlines()]
+    lines += re.findall(r"`([^`\n]+)`", FENCE.sub("", text))
+    return [re.sub(r" ?\.\.\. ?", " ", line) for line in lines if COMMAND.match(line) and " | " not in line]
