@@ -1,6 +1,8 @@
 """A hospital's end: its module, its films, what it keeps between rounds, and one round of training."""
 
+import contextlib
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -8,9 +10,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from fedpdc_med import __version__
 from fedpdc_med.common.errors import UserError
 from fedpdc_med.common.paths import home, site_store
-from fedpdc_med.engines.flare.messages import ASSIGNED, BadMessage, packed, unpacked, unpacked_films
+from fedpdc_med.engines.flare.messages import ASSIGNED, BadMessage, Refused, packed, unpacked, unpacked_films
 from fedpdc_med.engines.worker import Workbench
 from fedpdc_med.federation.data import Federation, SiteFilms
 from fedpdc_med.federation.images import Films
@@ -22,7 +25,7 @@ from fedpdc_med.methods import method_of
 from fedpdc_med.methods.aggregation import problem_with
 from fedpdc_med.models import build_model
 from fedpdc_med.runs.directory import replace_model
-from fedpdc_med.runs.plan import Plan
+from fedpdc_med.runs.plan import PROTOCOL, Plan
 
 
 def load_hospital(kit: Path, name: str) -> tuple[HospitalSite, FilmStore]:
@@ -38,6 +41,36 @@ def load_hospital(kit: Path, name: str) -> tuple[HospitalSite, FilmStore]:
     return site, read_store(Path(site.films) if "/" in site.films else site_store(site.films))
 
 
+def open_hospital(described: dict[str, Any], kit: Path, name: str) -> "Hospital":
+    """This site for a job with that plan; raises Refused where the two do not go together."""
+    plan = checked_plan(described)
+    with refusing("site-file"):
+        site, store = load_hospital(kit, name)
+    return Hospital(plan, site, store)
+
+
+def checked_plan(described: dict[str, Any]) -> Plan:
+    """Protocol and version come first: nothing else in a plan of other ones need be as it is here."""
+    if described.get("protocol") != PROTOCOL:
+        raise Refused("protocol", f"the plan is of protocol {described.get('protocol')!r}, this is {PROTOCOL}")
+    if compatible(str(described.get("package"))) != compatible(__version__):
+        raise Refused("version", f"the plan was made by fedpdc_med {described.get('package')}, this is {__version__}")
+    return Plan(**described)
+
+
+def compatible(package: str) -> list[str]:
+    """Of a version, what must be equal at all parties: a consortium need not stop at every bug fix."""
+    return package.split(".")[:2]
+
+
+@contextlib.contextmanager
+def refusing(word: str) -> Iterator[None]:
+    try:
+        yield
+    except UserError as error:
+        raise Refused(word, str(error)) from error
+
+
 @dataclass
 class Hospital:
     """One site during one job."""
@@ -47,11 +80,13 @@ class Hospital:
     store: FilmStore
 
     def __post_init__(self) -> None:
-        check_processing(self.site.name, self.store, self.plan.film_processing)
-        rows = rows_of(self.site.name, self.store, "train", self.plan.classes)
+        with refusing("processing"):
+            check_processing(self.site.name, self.store, self.plan.film_processing)
+        with refusing("no-films"):
+            rows = rows_of(self.site.name, self.store, "train", self.plan.classes)
         self.films = films_of(self.store, rows, self.plan.classes)
         if not len(self.films):
-            raise UserError(f"site {self.site.name!r} has no film to train on")
+            raise Refused("no-films", f"site {self.site.name!r} has no film to train on")
         self.expected: State = build_model(self.plan.network, seed=0).state_dict()
         self.bench = Workbench(self._federation(), "cuda" if torch.cuda.is_available() else "cpu")
         self.folder = home() / "federation" / self.site.name / self.plan.run

@@ -1,4 +1,4 @@
-"""FLARE's way to the coordinator's rounds: the core's own `Coordinator`, with an engine that posts by FLARE."""
+"""FLARE's way to the coordinator's rounds: the core's own `Coordinator`, and its messages carried by FLARE."""
 
 import contextlib
 import queue
@@ -27,27 +27,35 @@ from fedpdc_med.engines.flare.coordinator_run import (
     record_time,
     say_stopped,
 )
-from fedpdc_med.engines.flare.engine import FlareEngine, Letter
-from fedpdc_med.engines.flare.messages import TRAIN
-from fedpdc_med.engines.flare.policy import SPENT
+from fedpdc_med.engines.flare.engine import FlareEngine, Reply
+from fedpdc_med.engines.flare.messages import REFUSALS, TRAIN, sentence_of
 from fedpdc_med.federation.coordinator import Coordinator
 from fedpdc_med.runs.directory import Run
 from fedpdc_med.runs.plan import Plan
 
 TROUBLE = {
     ReturnCode.TASK_RESULT_FILTER_ERROR: "its own policy let nothing leave; its log says why",
-    SPENT: "its privacy is spent: another update would lead above its own limit of epsilon",
     ReturnCode.UNSAFE_JOB: "it refused the job as unsafe; its log says why",
 }
 LOOK = 0.5  # seconds between looks at the abort signal
 
 
-class FlarePost:
+def reply_of(site: str, result: Shareable, plan: Plan) -> Reply:
+    code = result.get_return_code()
+    if code in REFUSALS:
+        return Reply(site, None, sentence_of(code, plan))
+    if code != ReturnCode.OK:
+        return Reply(site, None, TROUBLE.get(code, f"its training failed ({code}); its log says why"))
+    return Reply(site, {name: value for name, value in result.items() if name != ReservedHeaderKey.HEADERS})
+
+
+class FlareTransport:
     """Tasks to named sites, answers into a queue."""
 
-    def __init__(self, controller: Controller, abort_signal: Signal, fl_ctx: FLContext) -> None:
+    def __init__(self, controller: "Rounds", abort_signal: Signal, fl_ctx: FLContext) -> None:
         self.controller, self.abort_signal, self.fl_ctx = controller, abort_signal, fl_ctx
-        self.letters: queue.Queue[Letter] = queue.Queue()
+        self.plan = controller.plan
+        self.replies: queue.Queue[Reply] = queue.Queue()
         self.tasks: dict[str, Task] = {}
         self.heard: dict[str, float] = {}
 
@@ -59,23 +67,16 @@ class FlarePost:
         self.controller.send(task, self.fl_ctx, targets=[site])
 
     def _received(self, client_task: ClientTask, fl_ctx: FLContext) -> None:
-        site, result = client_task.client.name, client_task.result
-        code = result.get_return_code()
-        if code != ReturnCode.OK:
-            trouble = TROUBLE.get(code, f"its training failed ({code}); its log says why")
-            self.letters.put(Letter(site, None, trouble))
-            return
-        content = {name: value for name, value in result.items() if name != ReservedHeaderKey.HEADERS}
+        self.replies.put(reply_of(client_task.client.name, client_task.result, self.plan))
         client_task.result = None  # FLARE keeps the task; it need not keep the model
-        self.letters.put(Letter(site, content))
 
-    def next_letter(self, seconds: float) -> Letter | None:
+    def next_reply(self, seconds: float) -> Reply | None:
         closes = time.monotonic() + seconds
         while (left := closes - time.monotonic()) > 0:
             if self.abort_signal.triggered:
                 raise WorkFailed("the job was stopped")
             try:
-                return self.letters.get(timeout=min(left, LOOK))
+                return self.replies.get(timeout=min(left, LOOK))
             except queue.Empty:
                 continue
         return None
@@ -102,7 +103,7 @@ class Rounds(Controller):
         super().__init__(task_check_period=0.1)
         self.plan, self.run_name, self.sites = Plan(**plan), checked_name(run), sites
         self.rounds, self.deadline, self.min_responses = rounds, deadline, min_responses
-        self.post: FlarePost | None = None
+        self.transport: FlareTransport | None = None
 
     def start_controller(self, fl_ctx: FLContext) -> None: ...
 
@@ -114,25 +115,27 @@ class Rounds(Controller):
         self.log_info(fl_ctx, f"an answer of {client.name} came after its round had closed")
 
     def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
-        if event_type == EventType.BEFORE_PROCESS_TASK_REQUEST and self.post is not None:
+        if event_type == EventType.BEFORE_PROCESS_TASK_REQUEST and self.transport is not None:
             peer = fl_ctx.get_peer_context()
             if peer is not None:
-                self.post.heard[peer.get_identity_name()] = time.monotonic()
+                self.transport.heard[peer.get_identity_name()] = time.monotonic()
 
     def control_flow(self, abort_signal: Signal, fl_ctx: FLContext) -> None:
         run = Run(home() / "runs" / self.run_name)
-        self.post = FlarePost(self, abort_signal, fl_ctx)
+        self.transport = FlareTransport(self, abort_signal, fl_ctx)
         try:
             with run_of(run.folder, self.plan):
-                self._run_rounds(run, self.post, fl_ctx)
+                self._run_rounds(run, self.transport, fl_ctx)
         except (UserError, WorkFailed) as error:
             say_stopped(run, str(error))
             self.system_panic(str(error), fl_ctx)
 
-    def _run_rounds(self, run: Run, post: FlarePost, fl_ctx: FLContext) -> None:
+    def _run_rounds(self, run: Run, transport: FlareTransport, fl_ctx: FLContext) -> None:
         federation = coordinator_federation(run.config, self.plan, self.sites)
         device = "cuda" if torch.cuda.is_available() else "cpu"
-        engine = FlareEngine(federation, post, deadline=self.deadline, min_responses=self.min_responses, device=device)
+        engine = FlareEngine(
+            federation, transport, deadline=self.deadline, min_responses=self.min_responses, device=device
+        )
         there = {client.name for client in fl_ctx.get_engine().get_clients()}
         engine.missing(name for name in federation.sites if name not in there)
         coordinator = Coordinator(federation, engine, run)

@@ -1,4 +1,4 @@
-"""The coordinator's engine: assignments go out by post, answers come back until the round closes."""
+"""The coordinator's engine: assignments go out, answers come back until the round closes."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,7 +17,7 @@ from fedpdc_med.federation.protocol import Assignment, Failure, State, Update
 
 
 @dataclass(frozen=True)
-class Letter:
+class Reply:
     """From a site: what it said, or why it says nothing."""
 
     site: str
@@ -25,12 +25,12 @@ class Letter:
     trouble: str = ""
 
 
-class Post(Protocol):
+class Transport(Protocol):
     """Carries messages to sites and back; the one thing that knows of FLARE."""
 
     def send(self, site: str, message: dict[str, Any], seconds: float) -> None: ...
 
-    def next_letter(self, seconds: float) -> Letter | None:
+    def next_reply(self, seconds: float) -> Reply | None:
         """The next answer, or None when none came in that time."""
         ...
 
@@ -45,9 +45,9 @@ class FlareEngine:
     """Sites at hospitals train; what the coordinator computes itself runs in this process."""
 
     def __init__(
-        self, federation: Federation, post: Post, *, deadline: float, min_responses: int | None, device: str
+        self, federation: Federation, transport: Transport, *, deadline: float, min_responses: int | None, device: str
     ) -> None:
-        self.federation, self.post = federation, post
+        self.federation, self.transport = federation, transport
         self.deadline, self.min_responses = deadline, min_responses
         self.bench = DeviceEngine(federation, device)
         self.expected: State = federation.initial_model().state_dict()
@@ -69,7 +69,7 @@ class FlareEngine:
                 _, why = self.away[assignment.site]
                 skipped.append(Failure(assignment.site, f"still away ({why})"))
                 continue
-            self.post.send(assignment.site, self._message(assignment, model), self.deadline)
+            self.transport.send(assignment.site, self._message(assignment, model), self.deadline)
             sent[assignment.site] = assignment
         yield from skipped
         yield from self._collected(sent, answers)
@@ -79,17 +79,17 @@ class FlareEngine:
         closes, usable, asked = time.monotonic() + self.deadline, 0, len(waiting)
         min_responses = min(self.min_responses or asked, asked)
         while waiting and usable < min_responses:
-            letter = self.post.next_letter(closes - time.monotonic())
-            if letter is None:
+            reply = self.transport.next_reply(closes - time.monotonic())
+            if reply is None:
                 break
-            assignment = waiting.pop(letter.site, None)
+            assignment = waiting.pop(reply.site, None)
             if assignment is None:
                 continue
-            outcome = self._outcome(assignment, letter, answers)
+            outcome = self._outcome(assignment, reply, answers)
             usable += isinstance(outcome, Update)
             yield outcome
         for site in waiting:
-            self.post.cancel(site)
+            self.transport.cancel(site)
             why = f"no answer within {self.deadline:g} s"
             if usable >= min_responses:
                 why = f"the round closed with the first {usable} of {asked} sites"
@@ -98,7 +98,7 @@ class FlareEngine:
 
     def _is_away(self, site: str) -> bool:
         """A site that did not answer gets no assignment until it asks for work again."""
-        if site in self.away and self.post.last_heard(site) > self.away[site][0]:
+        if site in self.away and self.transport.last_heard(site) > self.away[site][0]:
             del self.away[site]
         return site in self.away
 
@@ -115,23 +115,23 @@ class FlareEngine:
             "correction": correction,
         }
 
-    def _outcome(self, assignment: Assignment, letter: Letter, answers: Path) -> Update | Failure:
-        if letter.content is None:
-            return Failure(letter.site, letter.trouble)
+    def _outcome(self, assignment: Assignment, reply: Reply, answers: Path) -> Update | Failure:
+        if reply.content is None:
+            return Failure(reply.site, reply.trouble)
         try:
-            answer = read_answer(letter.content, self.federation.classes, largest(self.expected))
+            answer = read_answer(reply.content, self.federation.classes, largest(self.expected))
             check_sender(answer, assignment)
         except BadMessage as problem:
-            return Failure(letter.site, str(problem), "rejected")
-        self.has_correction.add(letter.site)
-        self.counts[letter.site] = {
+            return Failure(reply.site, str(problem), "rejected")
+        self.has_correction.add(reply.site)
+        self.counts[reply.site] = {
             name.removeprefix("films:"): int(value) for name, value in answer.numbers.items() if ":" in name
         }
-        self.training_seconds[letter.site] = answer.numbers.get("seconds", 0.0)
+        self.training_seconds[reply.site] = answer.numbers.get("seconds", 0.0)
         file = answer_file(answers, assignment)
         file.write_bytes(answer.state)
         numbers = answer.numbers
-        return Update(letter.site, file, int(numbers["films"]), numbers["loss"], numbers.get("epsilon"))
+        return Update(reply.site, file, int(numbers["films"]), numbers["loss"], numbers.get("epsilon"))
 
     def predict(self, model: Path, films: str) -> Callable[[], np.ndarray]:
         return self.bench.predict(model, films)

@@ -7,14 +7,40 @@ from typing import Any
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
+from fedpdc_med.common.errors import WorkFailed
 from fedpdc_med.federation.images import Films
 from fedpdc_med.federation.protocol import State
+from fedpdc_med.runs.plan import Plan
 
 TRAIN = "train"  # the one task of a job
 ASSIGNED = {"round", "score", "own_round", "model", "correction"}  # to a site
 RETURNED = {"site", "round", "state", "numbers"}  # from a site; nothing else may leave
 NUMBERS = {"films", "loss", "seconds", "epsilon"}  # and `films:<class>`
 MARGIN = 1 << 12  # bytes: what a state's file may have beyond its tensors, their names and shapes
+
+
+# Why a site does not train: the word that leaves it, and the sentence for whoever can change that. No other word does.
+REFUSALS = {
+    "protocol": "its fedpdc_med and the coordinator's do not understand each other; install the same version at both",
+    "version": "its fedpdc_med is of another version than the coordinator's, {package}; install that one there",
+    "processing": "its films were brought to size otherwise than the public reference set; ingest them again there, "
+    "with {processing}",
+    "site-file": "its site file or its film store cannot be used; `fedpdc federation check` there says why",
+    "no-films": "it has no film to train on of the classes {classes}; check its labels there",
+    "privacy-spent": "its privacy is spent: another update would lead above its own limit of epsilon",
+}
+
+
+class Refused(WorkFailed):
+    """This site does not train. The word leaves it; the text, which may name files, stays in its log."""
+
+    def __init__(self, word: str, text: str) -> None:
+        super().__init__(text)
+        self.word = word
+
+
+def sentence_of(word: str, plan: Plan) -> str:
+    return REFUSALS[word].format(package=plan.package, processing=plan.film_processing, classes=", ".join(plan.classes))
 
 
 class BadMessage(Exception):

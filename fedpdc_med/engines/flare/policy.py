@@ -8,13 +8,12 @@ from nvflare.apis.fl_constant import ReturnCode
 from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import ReservedHeaderKey, Shareable, make_reply
 
-from fedpdc_med.engines.flare.messages import BadMessage, largest, packed, read_answer, unpacked
+from fedpdc_med.engines.flare.messages import REFUSALS, BadMessage, largest, packed, read_answer, unpacked
 from fedpdc_med.federation.protocol import State
 from fedpdc_med.methods.aggregation import problem_with
 from fedpdc_med.models import build_model
 from fedpdc_med.runs.plan import Network, Plan
 
-SPENT = "PRIVACY_SPENT"  # a return code of ours: the site has sent as much as its privacy allows
 PLAN = "fedpdc_plan"  # where the trainer leaves the run's plan, for this process only
 
 
@@ -32,7 +31,8 @@ class OnlyModelAndNumbers(Filter):
         """
         content = {name: value for name, value in shareable.items() if name != ReservedHeaderKey.HEADERS}
         if not content:
-            return make_reply(SPENT if shareable.get_return_code() == SPENT else ReturnCode.EXECUTION_EXCEPTION)
+            code = shareable.get_return_code()
+            return make_reply(code if code in REFUSALS else ReturnCode.EXECUTION_EXCEPTION)
         try:
             return self._passed(content, fl_ctx.get_prop(PLAN))
         except Exception:

@@ -5,37 +5,49 @@ import time
 from dataclasses import replace
 
 import pytest
-from nvflare.apis.fl_context import FLContext
-from nvflare.apis.shareable import make_reply
+from nvflare.apis.fl_context import FLContext, FLContextManager
+from nvflare.apis.shareable import Shareable, make_reply
+from nvflare.apis.signal import Signal
 
+from fedpdc_med import __version__
 from fedpdc_med.common.errors import UserError
 from fedpdc_med.engines.flare.client import Hospital
+from fedpdc_med.engines.flare.controller import reply_of
 from fedpdc_med.engines.flare.coordinator_run import federation_of, plan_of, start_run
-from fedpdc_med.engines.flare.engine import FlareEngine, Letter
-from fedpdc_med.engines.flare.messages import BadMessage, packed, read_answer, unpacked
-from fedpdc_med.engines.flare.policy import SPENT, OnlyModelAndNumbers
+from fedpdc_med.engines.flare.engine import FlareEngine, Reply
+from fedpdc_med.engines.flare.executor import SiteTrainer
+from fedpdc_med.engines.flare.messages import TRAIN, BadMessage, packed, read_answer, unpacked
+from fedpdc_med.engines.flare.policy import OnlyModelAndNumbers
 from fedpdc_med.federation.coordinator import Coordinator
 from fedpdc_med.federation.privacy import PrivacySpent, epsilon_of
 from fedpdc_med.hospitals import HospitalSite
 from fedpdc_med.methods import make_method
-from fedpdc_med.runs.plan import Privacy
+from fedpdc_med.runs.plan import FilmProcessing, Privacy
 from fedpdc_med.simulation.simulate import Settings
+
+SITE_FILE = """from fedpdc_med.hospitals import HospitalSite, Privacy
+SITE = HospitalSite(name="north", films="{films}", privacy={privacy})
+"""
 
 
 class OneRoom:
-    """A post in one process; sites in `silent` never answer."""
+    """A transport in one process; sites in `silent` never answer."""
 
     def __init__(self, hospitals):
-        self.hospitals, self.letters, self.sent = hospitals, [], []
+        self.hospitals, self.replies, self.sent = hospitals, [], []
         self.silent, self.heard = set(), {}
 
     def send(self, site, message, seconds):
         self.sent.append((message["round"], site, message))
         if site not in self.silent:
-            self.letters.append(Letter(site, self.hospitals[site].train(message)))
+            hospital = self.hospitals[site]
+            if isinstance(hospital, Hospital):
+                self.replies.append(Reply(site, hospital.train(message)))
+            else:
+                self.replies.append(reply_of(site, hospital.reply(message), hospital.plan))
 
-    def next_letter(self, seconds):
-        return self.letters.pop(0) if self.letters else None
+    def next_reply(self, seconds):
+        return self.replies.pop(0) if self.replies else None
 
     def cancel(self, site): ...
 
@@ -54,10 +66,10 @@ def started(sources, tmp_path, monkeypatch):
         hospitals = {
             name: Hospital(plan, HospitalSite(name=name, films=name), store) for name, store in sources.stores.items()
         }
-        post = OneRoom(hospitals)
+        room = OneRoom(hospitals)
         federation = federation_of(plan, fixed, sources.reference, list(hospitals))
-        engine = FlareEngine(federation, post, deadline=60, min_responses=min_responses, device="cpu")
-        return Coordinator(federation, engine, run), engine, post
+        engine = FlareEngine(federation, room, deadline=60, min_responses=min_responses, device="cpu")
+        return Coordinator(federation, engine, run), engine, room
 
     return start
 
@@ -75,59 +87,59 @@ def test_a_round_closes_with_k_of_n_sites(started):
 
 
 def test_a_site_that_did_not_answer_is_asked_again_only_when_it_is_back(started):
-    coordinator, _, post = started()
-    post.silent = {"west"}
+    coordinator, _, room = started()
+    room.silent = {"west"}
     assert statuses(coordinator.run_round())["west"] == "failed"
     assert "still away" in coordinator.run_round()["sites"]["west"]["reason"]
-    assert [(t, site) for t, site, _ in post.sent if site == "west"] == [(1, "west")]
-    post.silent, post.heard = set(), {"west": time.monotonic()}  # it asks for work again
+    assert [(t, site) for t, site, _ in room.sent if site == "west"] == [(1, "west")]
+    room.silent, room.heard = set(), {"west": time.monotonic()}  # it asks for work again
     assert statuses(coordinator.run_round())["west"] == "ok"
 
 
 def test_a_site_that_is_not_there_at_the_start_costs_no_time(started):
-    coordinator, engine, post = started()
+    coordinator, engine, room = started()
     engine.missing(["south"])
     record = coordinator.run_round()
     assert "not connected" in record["sites"]["south"]["reason"]
-    assert "south" not in [site for _, site, _ in post.sent]
+    assert "south" not in [site for _, site, _ in room.sent]
 
 
 def test_correction_films_go_out_once_and_only_where_the_method_trains_on_them(started):
-    coordinator, _, post = started("fedpdc", correction="reference")
+    coordinator, _, room = started("fedpdc", correction="reference")
     coordinator.run_round(), coordinator.run_round()
-    carried = {(t, site): message["correction"] is not None for t, site, message in post.sent}
+    carried = {(t, site): message["correction"] is not None for t, site, message in room.sent}
     assert [carried[1, site] for site in ("north", "south", "west")] == [True] * 3
     assert [carried[2, site] for site in ("north", "south", "west")] == [False] * 3
 
 
 def test_a_site_is_not_told_how_the_others_scored(started):
-    coordinator, _, post = started()
+    coordinator, _, room = started()
     coordinator.run_round(), coordinator.run_round()
     assert b"scores" in coordinator.run.checkpoint_file.read_bytes()
-    assert all(b"scores" not in message["model"] and b"south" not in message["model"] for *_, message in post.sent)
+    assert all(b"scores" not in message["model"] and b"south" not in message["model"] for *_, message in room.sent)
 
 
 def test_a_hospital_keeps_its_own_models_of_two_rounds(started, tmp_path):
-    coordinator, _, post = started("moon")
+    coordinator, _, room = started("moon")
     for _ in range(3):
         coordinator.run_round()
     (folder,) = (tmp_path / "federation" / "north").iterdir()
     assert {file.name for file in folder.glob("round*")} == {"round2.safetensors", "round3.safetensors"}
-    assert [message["own_round"] for t, site, message in post.sent if site == "north"] == [0, 1, 2]
+    assert [message["own_round"] for t, site, message in room.sent if site == "north"] == [0, 1, 2]
 
 
 def test_a_new_hospital_joins_at_the_next_job_from_the_last_checkpoint(started):
-    coordinator, engine, post = started()
+    coordinator, engine, room = started()
     everyone = coordinator.federation
     first = replace(everyone, sites={name: everyone.sites[name] for name in ("north", "south")})
     one_job = Coordinator(
-        first, FlareEngine(first, post, deadline=60, min_responses=None, device="cpu"), coordinator.run
+        first, FlareEngine(first, room, deadline=60, min_responses=None, device="cpu"), coordinator.run
     )
     assert set(one_job.run_round()["sites"]) == {"north", "south"}
     next_job = Coordinator(everyone, engine, coordinator.run)
     record = next_job.run_round()
     assert (record["round"], statuses(record)["west"]) == (2, "ok")
-    (assigned,) = [message for _, site, message in post.sent if site == "west"]
+    (assigned,) = [message for _, site, message in room.sent if site == "west"]
     assert assigned["score"] == 1.0  # it took no part in the round before
 
 
@@ -138,10 +150,10 @@ def test_methods_that_share_no_model_are_refused(started, method):
 
 
 def test_a_site_that_hides_its_updates_says_what_they_give_away(started):
-    coordinator, _, post = started()
+    coordinator, _, room = started()
     privacy = Privacy(clip=1.0, noise=2.0)
-    north = post.hospitals["north"]
-    post.hospitals["north"] = Hospital(north.plan, north.site.model_copy(update={"privacy": privacy}), north.store)
+    north = room.hospitals["north"]
+    room.hospitals["north"] = Hospital(north.plan, north.site.model_copy(update={"privacy": privacy}), north.store)
     first, second = coordinator.run_round(), coordinator.run_round()
     assert first["sites"]["north"]["epsilon"] == epsilon_of(privacy, 1)
     assert second["sites"]["north"]["epsilon"] == epsilon_of(privacy, 2)
@@ -150,9 +162,9 @@ def test_a_site_that_hides_its_updates_says_what_they_give_away(started):
 
 def test_a_coordinator_that_calls_every_round_the_first_does_not_hide_what_leaves(started):
     """The site counts what it sends itself, over runs too, and stops at its own limit."""
-    coordinator, _, post = started()
+    coordinator, _, room = started()
     coordinator.run_round()
-    message, north = post.sent[0][2], post.hospitals["north"]
+    message, north = room.sent[0][2], room.hospitals["north"]
     free = Privacy(clip=1.0, noise=2.0)
     privacy = free.model_copy(update={"limit": epsilon_of(free, 3)})
     site = north.site.model_copy(update={"privacy": privacy})
@@ -166,7 +178,9 @@ def test_a_coordinator_that_calls_every_round_the_first_does_not_hide_what_leave
         hospital.train({**message, "round": 1})
 
 
-@pytest.mark.parametrize(("code", "passed"), [(SPENT, SPENT), ("at /data/films", "EXECUTION_EXCEPTION")])
+@pytest.mark.parametrize(
+    ("code", "passed"), [("privacy-spent", "privacy-spent"), ("at /data/films", "EXECUTION_EXCEPTION")]
+)
 def test_of_an_empty_answer_only_a_known_code_leaves(code, passed):
     reply = make_reply(code)
     reply.set_header("film", "patient-17")
@@ -175,12 +189,72 @@ def test_of_an_empty_answer_only_a_known_code_leaves(code, passed):
     assert "patient-17" not in str(left)
 
 
-def test_a_hospital_whose_films_were_brought_to_size_otherwise_does_not_train(started):
-    _, _, post = started()
-    north = post.hospitals["north"]
-    cropped = replace(north.store, info={**north.store.info, "processing": {"fit": "crop"}})
-    with pytest.raises(UserError, match="site 'north' were brought to size with --size 48 --fit crop"):
-        Hospital(north.plan, north.site, cropped)
+class Trainer:
+    """A hospital's own executor and policy, in front of what is in its kit."""
+
+    def __init__(self, plan, kit):
+        self.kit, self.plan = kit, plan
+        self.trainer, self.policy = SiteTrainer(plan.model_dump(mode="json")), OnlyModelAndNumbers(list(plan.classes))
+
+    def get_workspace(self):
+        return self
+
+    def get_root_dir(self):
+        return str(self.kit)
+
+    def fire_event(self, event_type, fl_ctx): ...
+
+    def reply(self, message):
+        manager = FLContextManager(engine=self, identity_name=self.kit.name, job_id="1", public_stickers={})
+        task = Shareable()
+        task.update(message)
+        with manager.new_context() as fl_ctx:
+            return self.policy.process(self.trainer.execute(TRAIN, task, fl_ctx, Signal()), fl_ctx)
+
+
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [
+        ("protocol", "install the same version at both"),
+        ("version", "another version than the coordinator's, 99.0.1"),
+        ("processing", "ingest them again there, with --size 48 --fit crop"),
+        ("site-file", "fedpdc federation check"),
+        ("no-films", "no film to train on of the classes a, b, c"),
+        ("privacy-spent", "its own limit of epsilon"),
+    ],
+)
+def test_a_site_that_does_not_go_with_the_run_says_so_by_a_word_and_the_round_goes_on(
+    started, sources, tmp_path, word, told
+):
+    """The site's own trainer and policy answer; what it says reaches the round as a sentence."""
+    coordinator, _, room = started()
+    plan, kit = room.hospitals["north"].plan, tmp_path / "north"
+    (kit / "local").mkdir(parents=True)
+    privacy = "Privacy(clip=1.0, noise=0.1, limit=0.1)" if word == "privacy-spent" else "None"
+    text = SITE_FILE.format(films=sources.stores["north"].folder, privacy=privacy)
+    (kit / "local" / "hospital.py").write_text("nonsense" if word == "site-file" else text)
+    changes = {
+        "protocol": {"protocol": 2},
+        "version": {"package": "99.0.1"},
+        "processing": {"film_processing": FilmProcessing(size=48, fit="crop")},
+        "no-films": {"classes": ("a", "b", "c")},
+    }
+    room.hospitals["north"] = Trainer(plan.model_copy(update=changes.get(word, {})), kit)
+    record = coordinator.run_round()
+    assert statuses(record) == {"north": "failed", "south": "ok", "west": "ok"}
+    reason = record["sites"]["north"]["reason"]
+    assert told in reason and str(tmp_path) not in reason
+
+
+def test_a_site_of_the_same_minor_version_trains(started, sources, tmp_path):
+    coordinator, _, room = started()
+    plan, kit = room.hospitals["north"].plan, tmp_path / "north"
+    (kit / "local").mkdir(parents=True)
+    text = SITE_FILE.format(films=sources.stores["north"].folder, privacy="None")
+    (kit / "local" / "hospital.py").write_text(text)
+    fixed = ".".join([*__version__.split(".")[:2], "99"])
+    room.hospitals["north"] = Trainer(plan.model_copy(update={"package": fixed}), kit)
+    assert statuses(coordinator.run_round())["north"] == "ok"
 
 
 def test_names_that_a_hospital_makes_up_reach_nobody_as_commands_to_a_terminal():

@@ -5,7 +5,6 @@ import logging
 import numpy as np
 import pytest
 import torch
-from nvflare.apis.fl_constant import ReturnCode
 from nvflare.apis.fl_context import FLContext, FLContextManager
 from nvflare.apis.shareable import Shareable
 from nvflare.apis.signal import Signal
@@ -144,13 +143,13 @@ def test_why_a_result_is_refused_stays_in_the_sites_own_log(tmp_path, caplog):
     assert not site.collector.get_errors()
 
 
-def test_why_training_failed_stays_in_the_sites_own_log(tmp_path, caplog):
-    """A hospital's module that cannot be loaded, and says so with names."""
+def test_why_a_site_does_not_train_stays_in_its_own_log(tmp_path, caplog):
+    """A site file that cannot be loaded, and says so with names."""
     site = Site(tmp_path)
     (tmp_path / "local").mkdir()
     (tmp_path / "local" / "hospital.py").write_text("raise OSError('/data/films of patient-17')")
     with site.context() as context, caplog.at_level(logging.ERROR):
         reply = SiteTrainer(PLAN.model_dump()).execute(TRAIN, Shareable(), context, Signal())
-    assert reply.get_return_code() == ReturnCode.EXECUTION_EXCEPTION
+    assert reply.get_return_code() == "site-file"
     assert "patient-17" in caplog.text
     assert "patient-17" not in str(reply) and not site.collector.get_errors()
