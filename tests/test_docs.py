@@ -1,8 +1,11 @@
 """What the documentation promises: links lead somewhere, commands exist, tables match the code."""
 
+import itertools
 import re
+import runpy
 import shlex
 import textwrap
+import tomllib
 from functools import cache
 from pathlib import Path
 from urllib.parse import unquote
@@ -90,3 +93,30 @@ def commands_in(text: str) -> list[str]:
     lines = [line.strip() for block in blocks for line in block.splitlines()]
     lines += re.findall(r"`([^`\n]+)`", FENCE.sub("", text))
     return [re.sub(r" ?\.\.\. ?", " ", line) for line in lines if COMMAND.match(line) and " | " not in line]
+
+
+@each([page for page in PAGES if "```python" in text_of(page) and page.stem != "add-a-method"])
+def test_python_in_a_page_runs(page: Path) -> None:
+    for _, language, block in FENCE.findall(text_of(page)):
+        if language == "python":
+            exec(textwrap.dedent(block), {})
+
+
+def test_the_command_reference_is_what_make_docs_writes() -> None:
+    generated = runpy.run_path(str(ROOT / ".ci" / "cli_reference.py"))["reference"]()
+    assert text_of(ROOT / "docs" / "cli.md") == generated, "run: make docs"
+
+
+def test_the_picture_of_imports_is_the_linters_contract() -> None:
+    linter = tomllib.loads(text_of(ROOT / "pyproject.toml"))["tool"]["importlinter"]
+    layers = next(one["layers"] for one in linter["contracts"] if one["type"] == "layers")
+    page = text_of(ROOT / "docs" / "architecture.md")
+    picture = page.partition("```mermaid\n")[2].partition("```")[0]
+    drawn = [[set(side.split(" & ")) for side in line.split(" --> ")] for line in picture.splitlines()[1:]]
+    pairs = [pair for line in drawn for pair in itertools.pairwise(line)]
+    wanted = [{room.strip() for room in layer.split("|")} for layer in layers]
+    assert [({room.strip() for room in up}, {room.strip() for room in down}) for up, down in pairs] == list(
+        itertools.pairwise(wanted)
+    )
+    rooms = {folder.name for folder in (ROOT / "fedpdc_med").iterdir() if (folder / "__init__.py").exists()}
+    assert rooms == set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) == set().union(*wanted)
