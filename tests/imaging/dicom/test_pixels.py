@@ -7,11 +7,12 @@ import pydicom
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydicom.data import get_testdata_file
 from pydicom.dataset import Dataset
 from pydicom.pixels import apply_windowing
-from pydicom.uid import ExplicitVRBigEndian, JPEG2000Lossless, RLELossless
+from pydicom.uid import ExplicitVRBigEndian, JPEG2000Lossless, JPEGLSLossless, RLELossless
 
-from fedpdc_med.imaging.dicom.pixels import Steps, apply, display, greys
+from fedpdc_med.imaging.dicom.pixels import Steps, apply, decode, display, greys
 from fedpdc_med.imaging.records import Reason, Refused
 
 
@@ -210,6 +211,16 @@ def test_compressed_films_show_what_they_showed_before(film, syntax):
     plain, packed = film(pixels, BitsStored=12, HighBit=11), film(pixels, BitsStored=12, HighBit=11)
     packed.compress(syntax)
     assert np.array_equal(display(plain)[0], display(packed)[0])
+
+
+def test_jpeg_ls_gives_back_the_pixels_it_was_made_of():
+    """No library here writes JPEG-LS; pydicom brings a picture in it, and the same one uncompressed."""
+    plain, packed = (
+        pydicom.dcmread(get_testdata_file(name, download=False))
+        for name in ("MR_small.dcm", "MR_small_jpeg_ls_lossless.dcm")
+    )
+    assert packed.file_meta.TransferSyntaxUID == JPEGLSLossless
+    assert plain.pixel_array.std() > 100 and np.array_equal(decode(plain), decode(packed))
 
 
 def test_an_unknown_transfer_syntax_is_named_as_such(film):
