@@ -35,7 +35,7 @@ COLUMNS = (
     "height",
     "width",
 )
-SHAPE = ("height", "width")  # of the film before it was brought to working size; empty in stores of older versions
+SHAPE = ("height", "width")  # of the film before it was brought to working size
 REPORT_COLUMNS = ("file", "verdict", "reason", "detail")
 _PACKAGES = ("fedpdc_med", "pydicom", "pylibjpeg-libjpeg", "pylibjpeg-openjpeg", "monai", "torch")
 
@@ -73,7 +73,7 @@ def read_store(folder: Path) -> FilmStore:
     text = (folder / "manifest.csv").read_bytes()
     if sha256(text).hexdigest() != info["manifest_sha256"]:
         raise UserError(f"manifest.csv of {folder.name} was changed after ingest; ingest the films again")
-    manifest = _with_shape(pd.read_csv(io.BytesIO(text), dtype=str, keep_default_na=False))
+    manifest = pd.read_csv(io.BytesIO(text), dtype=str, keep_default_na=False)
     try:
         films = np.lib.format.open_memmap(folder / "films.npy", mode="r")
     except (ValueError, EOFError):
@@ -96,7 +96,7 @@ def write_store(
     """Write or replace a store; store.json goes first and comes last, so a stopped writer leaves no readable store."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "store.json").unlink(missing_ok=True)
-    manifest = _with_shape(manifest)[list(COLUMNS)]
+    manifest = manifest[list(COLUMNS)]
     text = manifest.to_csv(index=False, lineterminator="\n").encode()
     atomic_write(folder / "films.npy", lambda file: _write_films(file, films, len(manifest), size))
     atomic_write(folder / "manifest.csv", lambda file: file.write(text))
@@ -118,11 +118,6 @@ def original_shapes(manifest: pd.DataFrame) -> NDArray[np.int64]:
     """Height and width (N, 2) of the films as they came, 0 where the store does not know them."""
     known = manifest[list(SHAPE)].apply(pd.to_numeric, errors="coerce")
     return known.fillna(0).to_numpy(np.int64)
-
-
-def _with_shape(manifest: pd.DataFrame) -> pd.DataFrame:
-    """Stores and journals of older versions do not know the films' shape."""
-    return manifest.assign(**{name: "" for name in SHAPE if name not in manifest})
 
 
 def write_report(folder: Path, rows: Iterable[tuple[int, str, str, str]]) -> None:

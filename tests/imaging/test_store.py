@@ -1,7 +1,6 @@
 """The film store on disk."""
 
 import json
-from hashlib import sha256
 
 import numpy as np
 import pandas as pd
@@ -97,16 +96,3 @@ def test_the_original_shape_is_kept_and_an_empty_one_is_unknown(tmp_path):
     films = np.zeros((3, 1, 4, 4), np.uint8)
     write_store(tmp_path / "harbor", films, table, site="harbor", size=4, processing={})
     assert original_shapes(read_store(tmp_path / "harbor").manifest).tolist() == [[1024, 1024], [320, 256], [0, 0]]
-
-
-def test_a_store_from_before_shapes_were_kept_is_read_and_written_with_unknown_shapes(tmp_path):
-    films = store(tmp_path / "harbor")
-    old = manifest(3).drop(columns=["height", "width"]).to_csv(index=False).encode()
-    (tmp_path / "harbor" / "manifest.csv").write_bytes(old)
-    about = tmp_path / "harbor" / "store.json"
-    about.write_text(json.dumps(json.loads(about.read_text()) | {"manifest_sha256": sha256(old).hexdigest()}))
-    found = read_store(tmp_path / "harbor")
-    assert list(found.manifest.columns) == list(COLUMNS)
-    assert not original_shapes(found.manifest).any()
-    write_store(tmp_path / "copy", films, found.manifest, site="copy", size=4, processing={})
-    assert list(read_store(tmp_path / "copy").manifest["height"]) == ["", "", ""]

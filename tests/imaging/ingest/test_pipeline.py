@@ -519,6 +519,35 @@ def test_what_could_not_be_read_is_tried_again_when_a_stopped_ingest_continues(t
     assert ingest(source, "site", labels=NORMAL, store=tmp_path / "again").films == 3
 
 
+def test_films_that_take_too_long_are_refused_and_tried_again_with_more_time(tmp_path, film, fedpdc_home):
+    source = folder_of(tmp_path, film, 2)
+    (source / "note.txt").write_text("no film")
+    late = ingest(source, "site", labels=NORMAL, processes=1, seconds=1e-5)
+    assert verdicts(late) == [("rejected", "decoder took too long")] * 3
+    assert (late.films, late.replaced) == (0, 4)  # the three films together, then each alone
+    again = ingest(source, "site", labels=NORMAL, processes=1)
+    assert verdicts(again) == [("accepted", "")] * 2 + [("rejected", "not DICOM")]
+
+
+@pytest.mark.parametrize("room", [5 * 128**2, 12 * 128**2 + 64], ids=["of the journal", "of the store"])
+def test_a_full_disk_is_said_in_a_sentence_and_the_ingest_goes_on_when_there_is_room(tmp_path, film, fedpdc_home, room):
+    """The store holds as many pixels as the journal, and a header besides."""
+    source = folder_of(tmp_path, film, 12)
+    code = (
+        f"import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, ({room}, {room})); "
+        f"sys.argv = ['fedpdc', 'ingest', {str(source)!r}, '--site', 'site', '--label', 'normal']; "
+        "from fedpdc_med.cli import main; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1 and "File too large" in done.stderr and "Traceback" not in done.stderr
+    folder = fedpdc_home / "sites" / "site"
+    assert not (folder / "store.json").exists()
+    kept = (folder / ".ingest" / "outcomes.jsonl").read_bytes().count(b"\n") - 1
+    assert 0 < kept < 12 or (room > 12 * 128**2 and kept == 12)
+    assert ingest(source, "site", labels=NORMAL).films == 12
+    assert contents(folder) == contents(ingest(source, "site", labels=NORMAL, store=tmp_path / "whole").store)
+
+
 def test_a_finished_ingest_stays_finished_under_another_version_of_the_package(
     tmp_path, film, fedpdc_home, monkeypatch
 ):
