@@ -90,7 +90,7 @@ def result_of(run: Run) -> dict[str, Any]:
     scores = [record["score"] for record in rounds if record.get("score") is not None]
     changed = changed_settings(experiment)
     shared = changed.pop("public_split", "halves") == "shared"  # a way to use the public images, not another task
-    if (shared and method.uses_correction) or method.arrangement == "reference":
+    if (shared and method.parts().public.used) or method.parts().trains == "public":
         scores = []  # of images that were trained on
     return {
         "name": run_name(experiment, method),

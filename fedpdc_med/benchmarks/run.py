@@ -102,7 +102,7 @@ def split_public(
     experiment: Experiment, method: Method, public: np.ndarray, labels: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """(correction, weighting): every method has the same public images to use, to score alone or to train on too."""
-    if not method.uses_correction:
+    if not method.parts().public.used:
         return public[:0], public
     if experiment.public_split == "shared":
         return public, public

@@ -18,8 +18,8 @@ from fedpdc_med.common.errors import WorkFailed
 from fedpdc_med.common.interrupts import interrupts_blocked
 from fedpdc_med.engines.worker import Workbench
 from fedpdc_med.federation.data import Federation
-from fedpdc_med.federation.engine import Engine, answer_file
-from fedpdc_med.federation.protocol import Assignment, Failure, Update
+from fedpdc_med.federation.protocol import Assignment, Engine, Failure, R, Update, answer_file
+from fedpdc_med.methods.server import CoordinatorTask
 
 CHUNK = 2500  # films a prediction task takes; fixed, so that the number of workers cannot change a bit
 _bench: Workbench | None = None
@@ -56,14 +56,9 @@ def _predict(model: Path, films: str, start: int, stop: int) -> np.ndarray:
     return _bench.predict(model, films, start, stop)
 
 
-def _finetune(model: Path, answer: Path, round: int) -> None:
+def _run(task: CoordinatorTask[R]) -> R:
     assert _bench is not None
-    _bench.finetune(model, answer, round)
-
-
-def _search_weights(models: Sequence[Path], start: Sequence[float], round: int) -> list[float]:
-    assert _bench is not None
-    return _bench.search_weights(models, start, round)
+    return task(_bench)
 
 
 def chunks(count: int) -> list[tuple[int, int]]:
@@ -132,18 +127,12 @@ class ProcessEngine:
 
         return collect
 
-    def finetune(self, model: Path, answer: Path, round: int) -> None:
-        self._result_of(_finetune, model, answer, round)
-
-    def search_weights(self, models: Sequence[Path], start: Sequence[float], round: int) -> list[float]:
-        return self._result_of(_search_weights, models, start, round)
-
-    def _result_of(self, work: Callable[..., Any], *arguments: object) -> Any:
+    def run_at_coordinator(self, task: CoordinatorTask[R]) -> R:
         """What one worker makes of it, or the one that replaces it."""
         try:
-            return self._submit(work, *arguments).result()
+            return self._submit(_run, task).result()
         except BrokenProcessPool:
-            return self._once_more(work, *arguments)
+            return self._once_more(_run, task)
 
     def _once_more(self, work: Callable[..., Any], *arguments: object) -> Any:
         """What the worker in place of a dead one makes of it; without its answer the round cannot end."""
@@ -182,11 +171,8 @@ class DeviceEngine:
         spans = chunks(len(self.federation.films_of(films)))
         return lambda: np.concatenate([self.bench.predict(model, films, *span) for span in spans])
 
-    def finetune(self, model: Path, answer: Path, round: int) -> None:
-        self.bench.finetune(model, answer, round)
-
-    def search_weights(self, models: Sequence[Path], start: Sequence[float], round: int) -> list[float]:
-        return self.bench.search_weights(models, start, round)
+    def run_at_coordinator(self, task: CoordinatorTask[R]) -> R:
+        return task(self.bench)
 
     def close(self) -> None:
         pass

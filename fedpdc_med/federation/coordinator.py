@@ -1,25 +1,22 @@
-"""The coordinator: algorithm 2, round by round."""
+"""The coordinator, round by round."""
 
 import math
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from safetensors import SafetensorError
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from fedpdc_med.common.errors import WorkFailed
 from fedpdc_med.federation.data import Federation
-from fedpdc_med.federation.engine import Engine
-from fedpdc_med.federation.protocol import Assignment, Failure, State, Update, seed_for
+from fedpdc_med.federation.protocol import Assignment, Engine, Failure, Update, kept_file, seed_for
 from fedpdc_med.federation.scoring import Score, score
-from fedpdc_med.methods import Scored
-from fedpdc_med.methods.aggregation import largest_number, problem_with, weighted_average
-from fedpdc_med.methods.weighting import by_films
+from fedpdc_med.methods.aggregation import largest_number, problem_with
+from fedpdc_med.methods.server import Outcome, ScoredUpdate, ServerRound, State, Weights
 from fedpdc_med.runs.directory import Progress, Run
 
 SPOILS = "with its model, whose numbers are the largest, the average gives answers that are not finite"
@@ -29,13 +26,29 @@ class NotFinite(WorkFailed):
     """The average gives answers that are not finite."""
 
 
-@dataclass(frozen=True)
-class Average:
-    """What the usable updates of a round come to."""
+@dataclass
+class Round:
+    """What is known of a round while it runs."""
 
-    weights: list[float]
-    notes: list[str]
-    judged: Score
+    t: int
+    started: float
+    sampled: list[str]
+    sites: dict[str, dict[str, Any]]  # for the record
+    updates: dict[str, Update] = field(default_factory=dict)  # the usable ones
+    predicting: dict[str, Callable[[], np.ndarray]] = field(default_factory=dict)
+    scores: dict[str, Score] = field(default_factory=dict)
+
+    def leave_out(self, site: str, reason: str, status: str = "rejected") -> None:
+        self.sites[site] = {"status": status, "reason": reason}
+        self.updates.pop(site, None)
+        self.scores.pop(site, None)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What the global model of a round is worth."""
+
+    reported: Score
     worst: float | None
     on_weighting: float  # P
 
@@ -43,7 +56,10 @@ class Average:
 class Coordinator:
     def __init__(self, federation: Federation, engine: Engine, run: Run) -> None:
         self.federation, self.engine, self.run = federation, engine, run
-        self.expected: State = federation.initial_model().state_dict()
+        self.parts = federation.method.parts()
+        model = federation.initial_model()
+        self.expected: State = model.state_dict()
+        self.parameters = frozenset(name for name, _ in model.named_parameters())
         progress = run.progress()
         if progress is None:
             run.begin_checkpoint(self.expected, Progress())
@@ -52,103 +68,140 @@ class Coordinator:
         run.roll_back(self.progress)
 
     def run_round(self) -> dict[str, Any]:
-        """Algorithm 2's server loop, once: assign, check, score, weigh, average, evaluate, record."""
-        started, federation, t = time.perf_counter(), self.federation, self.progress.round + 1
+        """Algorithm 2's server loop, once."""
+        r, assignments = self.assign()
+        self.check(r, self.engine.train(assignments, self.run.site_models))
+        self.score(r)
+        may_leave_out = (len(r.updates) - 1) // 2  # most must remain
+        while True:
+            weights = self.weigh(r)
+            progress, note = self.aggregate(r, weights)
+            try:
+                evaluation = self.evaluate(r)
+            except NotFinite:  # each model is finite alone, and one of them must not end the run
+                if not may_leave_out:
+                    raise
+                may_leave_out -= 1
+                r.leave_out(max(r.updates.values(), key=lambda one: largest_number(load_file(one.model))).site, SPOILS)
+                continue
+            return self.commit(r, progress, weights, evaluation, [text for text in (weights.note, note) if text])
+
+    def assign(self) -> tuple[Round, list[Assignment]]:
+        """To each sampled site: w_t, and its p_i of the round before."""
+        federation, t = self.federation, self.progress.round + 1
         sampled = sample_sites(list(federation.sites), federation.tau, federation.seed, t)
-        sites: dict[str, dict[str, Any]] = {
-            name: {"status": "absent", "reason": "not sampled in this round"} for name in federation.sites
-        }
-        updates, scoring = {}, {}
-        for answer in self.engine.train([self._assignment(name, t) for name in sampled], self.run.site_models):
+        sites = {name: {"status": "absent", "reason": "not sampled in this round"} for name in federation.sites}
+        return Round(t, time.perf_counter(), sampled, sites), [self._assignment(name, t) for name in sampled]
+
+    def check(self, r: Round, answers: Iterable[Update | Failure]) -> None:
+        """What can be used is predicted with at once, while other sites still train."""
+        for answer in answers:
             problem, status = self._problem(answer)
             if isinstance(answer, Failure) or problem:
-                sites[answer.site] = {"status": status, "reason": problem}
+                r.leave_out(answer.site, problem or "", status)
                 continue
-            updates[answer.site] = answer
-            scoring[answer.site] = self.engine.predict(answer.model, "weighting")
-        scores: dict[str, Score] = {}
-        for name in [name for name in sampled if name in updates]:  # a fixed order, whoever answered first
-            answers = scoring[name]()
-            if np.isfinite(answers).all():
-                scores[name] = self._score("weighting", answers)
+            r.updates[answer.site] = answer
+            r.predicting[answer.site] = self.engine.predict(answer.model, "weighting")
+        r.updates = {name: r.updates[name] for name in r.sampled if name in r.updates}  # whoever answered first
+
+    def score(self, r: Round) -> None:
+        """p_i of every update, on the weighting films."""
+        for name in list(r.updates):
+            probabilities = r.predicting[name]()
+            if np.isfinite(probabilities).all():
+                r.scores[name] = self._score("weighting", probabilities)
             else:  # finite weights can still give answers that are not, and would spoil the average
-                sites[name] = {"status": "rejected", "reason": "its model's answers are not finite"}
-        usable = [updates[name] for name in scores]
-        if not usable:
-            reasons = "; ".join(sorted({sites[name]["reason"] for name in sampled}))
+                r.leave_out(name, "its model's answers are not finite")
+        if not r.updates:
+            reasons = "; ".join(sorted({r.sites[name]["reason"] for name in r.sampled}))
             raise WorkFailed(
-                f"round {t} got no usable update from its {len(sampled)} sites ({reasons}); rounds up to "
-                f"{t - 1} are kept. A loss that is not finite calls for a lower learning rate or strength"
+                f"round {r.t} got no usable update from its {len(r.sampled)} sites ({reasons}); rounds up to "
+                f"{r.t - 1} are kept. A loss that is not finite calls for a lower learning rate or strength"
             )
 
-        average, spoilers = self._average_without_spoilers(usable, scores, t)
-        for name in spoilers:
-            sites[name] = {"status": "rejected", "reason": SPOILS}
-        weights, notes = average.weights, average.notes
-        judged, worst, of_global = average.judged, average.worst, average.on_weighting
-        usable = [update for update in usable if update.site not in spoilers]
+    def weigh(self, r: Round) -> Weights:
+        if self.parts.trains == "alone":
+            return Weights([0.0] * len(r.updates))
+        return self.parts.weighting(self._server_round(r))
 
-        for update, weight in zip(usable, weights, strict=True):
-            of_site = scores[update.site]
-            sites[update.site] = {
+    def aggregate(self, r: Round, weights: Weights) -> tuple[Progress, str]:
+        """The next checkpoint, not yet in place, and what the round has to say of it."""
+        server = self._server_round(r)
+        if self.parts.trains == "alone":
+            outcome = Outcome(server.received())
+        else:
+            outcome = Outcome(self.parts.aggregate(server.updates, weights.values))
+            if self.parts.server is not None:
+                outcome = self.parts.server(server, outcome.state)
+        memory = None
+        if outcome.memory:
+            memory = f"server_state{r.t}.safetensors"  # no site's: those have .round in their names
+            save_file(outcome.memory, self.run.site_models / memory)
+        progress = Progress(r.t, {name: one.accuracy for name, one in r.scores.items()}, self._kept(r), memory)
+        self.run.begin_checkpoint(outcome.state, progress)
+        return progress, outcome.note
+
+    def evaluate(self, r: Round) -> Evaluation:
+        """The global model on the reported films, its worst class there, and its accuracy P on the weighting films.
+
+        Where nothing is shared there is no global model, and the means over the sites' own models stand in.
+        """
+        models = [self.run.next_checkpoint_file]
+        if self.parts.trains == "alone":
+            models = [update.model for update in r.updates.values()]
+        judge = self.federation.judge
+        pending = [(self.engine.predict(model, judge), self.engine.predict(model, "weighting")) for model in models]
+        answers = [(judging(), weighting()) for judging, weighting in pending]
+        if not all(np.isfinite(one).all() for pair in answers for one in pair):
+            raise NotFinite(
+                f"the model that round {r.t} ends with gives answers that are not finite; the rounds "
+                "before it are kept. This calls for a lower learning rate, strength or noise"
+            )
+        judged = [self._score(judge, judging) for judging, _ in answers]
+        on_weighting = [self._score("weighting", weighting).accuracy for _, weighting in answers]
+        worst = [one.worst for one in judged if one.worst is not None]
+        return Evaluation(mean_score(judged), float(np.mean(worst)) if worst else None, float(np.mean(on_weighting)))
+
+    def commit(
+        self, r: Round, progress: Progress, weights: Weights, evaluation: Evaluation, notes: list[str]
+    ) -> dict[str, Any]:
+        """Record the round, and put its checkpoint in place."""
+        for (name, update), weight in zip(r.updates.items(), weights.values, strict=True):
+            of_site = r.scores[name]
+            r.sites[name] = {
                 "status": "ok",
                 "films": update.films,
                 "loss": update.loss,
                 "score": of_site.accuracy,
                 "recall": of_site.recall,
                 "weight": weight,
-                "dissimilarity": dissimilarity(of_global, of_site.accuracy),
+                "dissimilarity": dissimilarity(evaluation.on_weighting, of_site.accuracy),
             }
             if update.epsilon is not None:
-                sites[update.site]["epsilon"] = update.epsilon
+                r.sites[name]["epsilon"] = update.epsilon
         record = {
-            "round": t,
-            "seconds": round(time.perf_counter() - started, 3),
-            "bytes": self._bytes_sent(sampled, len(usable), t),
-            "accuracy": judged.accuracy,
-            "recall": judged.recall,
-            "worst_recall": worst,
-            "score": of_global,  # P: choices between settings look at this one, never at the accuracy
-            "sites": sites,
+            "round": r.t,
+            "seconds": round(time.perf_counter() - r.started, 3),
+            "bytes": self._bytes_sent(r),
+            "accuracy": evaluation.reported.accuracy,
+            "recall": evaluation.reported.recall,
+            "worst_recall": evaluation.worst,
+            "score": evaluation.on_weighting,  # choices between settings look at this one, never at the accuracy
+            "sites": r.sites,
         }
         if notes:
             record["note"] = "; ".join(notes)
         self.run.commit(record)
-        self.run.forget_updates(self.progress)
+        self.progress = progress
+        self.run.forget_updates(progress)
         return record
 
-    def _average_without_spoilers(
-        self, usable: list[Update], scores: dict[str, Score], t: int
-    ) -> tuple["Average", list[str]]:
-        """The round's average; where it gives answers that are not finite, again without the model with the largest
-        numbers, as long as most remain: each may be finite alone, and one of them must not end the run.
-        """
-        spoilers: list[str] = []
-        for _ in range((len(usable) - 1) // 2):
-            left = [update for update in usable if update.site not in spoilers]
-            try:
-                return self._average(left, scores, t), spoilers
-            except NotFinite:
-                spoilers.append(max(left, key=lambda update: largest_number(load_file(update.model))).site)
-        left = [update for update in usable if update.site not in spoilers]
-        return self._average(left, scores, t), spoilers
-
-    def _average(self, usable: list[Update], scores: dict[str, Score], t: int) -> "Average":
-        """Weigh and average these updates, and evaluate what comes of it: the next checkpoint, not yet in place."""
-        scored = [Scored(one.site, one.films, scores[one.site].accuracy, scores[one.site].recall) for one in usable]
-        weights, notes = self._weights(scored, usable, t)
-        self.progress = Progress(t, {one.site: one.score for one in scored}, self._kept(usable))
-        checkpoint = self.run.begin_checkpoint(self._next_state(usable, weights), self.progress)
-        if self.federation.method.finetuning:
-            notes += self._finetune(checkpoint, t)
-        return Average(weights, notes, *self._evaluate(checkpoint, usable))
-
     def _assignment(self, site: str, t: int) -> Assignment:
-        """p_i of the round before, or what the method takes for it where a site took no part in that round."""
-        method, previous = self.federation.method, self.progress.kept.get(site)
-        own = self.run.site_models / previous if previous else None
-        start = self.run.checkpoint_file if method.shares or own is None else own
-        return Assignment(site, t, self.progress.scores.get(site, method.unscored), start, own)
+        folder, kept, memory = self.run.site_models, self.progress.kept.get(site), self.progress.server_state
+        own = folder / kept if kept else None
+        start = own if own is not None and self.parts.trains == "alone" else self.run.checkpoint_file
+        broadcast = folder / memory if memory and self.parts.sends_memory else None
+        return Assignment(site, t, self.progress.scores.get(site, self.parts.unscored), start, own, broadcast)
 
     def _problem(self, answer: Update | Failure) -> tuple[str | None, str]:
         if isinstance(answer, Failure):
@@ -156,85 +209,66 @@ class Coordinator:
         if not math.isfinite(answer.loss):
             return "its training loss is not finite", "rejected"
         try:
-            return problem_with(load_file(answer.model), self.expected), "rejected"
+            problem = problem_with(load_file(answer.model), self.expected)
+            if self.parts.site_state is not None and not problem:
+                extra = load_file(answer.extra) if answer.extra else {}
+                problem = problem_with(extra, {name: self.expected[name] for name in self.parameters})
+            return problem, "rejected"
         except (OSError, SafetensorError):
             return "its model file cannot be read", "rejected"
 
     def _score(self, films: str, probabilities: np.ndarray) -> Score:
         return score(self.federation.films_of(films).labels.numpy(), probabilities, self.federation.classes)
 
-    def _weights(self, scored: list[Scored], usable: list[Update], t: int) -> tuple[list[float], list[str]]:
-        method, notes = self.federation.method, list[str]()
-        if not method.shares:
-            return [0.0] * len(scored), []
-        weights = method.weights(scored)
-        if weights is None:
-            found = "the same" if any(one.score for one in scored) else "zero"
-            weights = by_films([one.films for one in scored])
-            notes = [f"every score is {found}: weights are by number of films"]
-        if method.searches_weights:
-            weights = self.engine.search_weights([update.model for update in usable], weights, t)
-        return weights, notes
+    def _server_round(self, r: Round) -> ServerRound:
+        memory = self.progress.server_state
+        return ServerRound(
+            round=r.t,
+            rounds=self.federation.rounds,
+            sites=len(self.federation.sites),
+            updates=[
+                ScoredUpdate(name, one.model, one.films, r.scores[name].accuracy, r.scores[name].recall, one.extra)
+                for name, one in r.updates.items()
+            ],
+            parameters=self.parameters,
+            global_model=self.run.checkpoint_file,
+            memory_file=self.run.site_models / memory if memory else None,
+            folder=self.run.site_models,
+            run_at_coordinator=self.engine.run_at_coordinator,
+        )
 
-    def _kept(self, usable: list[Update]) -> dict[str, str]:
-        if not self.federation.method.keeps_local_model:
+    def _kept(self, r: Round) -> dict[str, str]:
+        if self.parts.keeps == "nothing":
             return {}
-        return {**self.progress.kept, **{update.site: update.model.name for update in usable}}
+        files = {
+            name: one.model if self.parts.keeps == "model" else kept_file(one.model) for name, one in r.updates.items()
+        }
+        return {**self.progress.kept, **{name: file.name for name, file in files.items()}}
 
-    def _next_state(self, usable: list[Update], weights: list[float]) -> State:
-        if not self.federation.method.shares:
-            return load_file(self.run.checkpoint_file)
-        return weighted_average((load_file(update.model) for update in usable), weights)
-
-    def _finetune(self, checkpoint: Path, t: int) -> list[str]:
-        """Train the average at the coordinator; one that this spoils stays as it was, and the round says so."""
-        answer = self.run.site_models / "finetuned.safetensors"  # no site's: those are named by round
-        self.engine.finetune(checkpoint, answer, t)
-        state = load_file(answer)
-        problem = problem_with(state, self.expected)
-        if problem:
-            return [f"the fine-tuned model is not used: {problem}"]
-        self.run.begin_checkpoint(state, self.progress)
-        return []
-
-    def _bytes_sent(self, sampled: list[str], returned: int, t: int) -> int:
-        """Models to the sampled sites and back, and the `correction` films to those that had none yet.
+    def _bytes_sent(self, r: Round) -> int:
+        """Models to the sampled sites and back, what the method sends beside them, and the `correction` films to those
+        that had none yet.
 
         Nothing travels where nothing is shared, nor where all films lie in one place.
         """
-        federation, method = self.federation, self.federation.method
-        if not method.shares or method.arrangement != "sites":
+        federation, parts = self.federation, self.parts
+        if parts.trains != "sites":
             return 0
-        total = (len(sampled) + returned) * sum(tensor.nbytes for tensor in self.expected.values())
-        if method.trains_on_reference and federation.correction is not None:
+        model = sum(tensor.nbytes for tensor in self.expected.values())
+        trained = sum(self.expected[name].nbytes for name in self.parameters)
+        total = (len(r.sampled) + len(r.updates)) * model
+        total += len(r.sampled) * trained * bool(parts.sends_memory and self.progress.server_state)
+        total += len(r.updates) * trained * bool(parts.site_state)
+        if parts.public.at_sites != "no" and federation.correction is not None:
             everyone, tau, seed = list(federation.sites), federation.tau, federation.seed
-            had = {name for earlier in range(1, t) for name in sample_sites(everyone, tau, seed, earlier)}
-            total += len(set(sampled) - had) * federation.correction.images.nbytes
+            had = {name for earlier in range(1, r.t) for name in sample_sites(everyone, tau, seed, earlier)}
+            total += len(set(r.sampled) - had) * federation.correction.images.nbytes
         return total
-
-    def _evaluate(self, checkpoint: Path, usable: list[Update]) -> tuple[Score, float | None, float]:
-        """The global model on the judging films, its worst class there, and its accuracy P on the weighting films.
-
-        Where nothing is shared there is no global model, and the means over the sites' own models stand in.
-        """
-        models = [checkpoint] if self.federation.method.shares else [update.model for update in usable]
-        judge = self.federation.judge
-        pending = [(self.engine.predict(model, judge), self.engine.predict(model, "weighting")) for model in models]
-        answers = [(judging(), weighting()) for judging, weighting in pending]
-        if not all(np.isfinite(one).all() for pair in answers for one in pair):
-            raise NotFinite(
-                f"the model that round {self.progress.round} ends with gives answers that are not finite; the rounds "
-                "before it are kept. This calls for a lower learning rate, strength or noise"
-            )
-        judged = [self._score(judge, judging) for judging, _ in answers]
-        on_weighting = [self._score("weighting", weighting).accuracy for _, weighting in answers]
-        worst = [one.worst for one in judged if one.worst is not None]
-        return mean_score(judged), float(np.mean(worst)) if worst else None, float(np.mean(on_weighting))
 
     def predictions(self) -> pd.DataFrame:
         """Every reported set as seen by the final model, or by each site's own where nothing is shared."""
         models = {"global": self.run.checkpoint_file}
-        if not self.federation.method.shares:
+        if self.parts.trains == "alone":
             models = {site: self.run.site_models / name for site, name in self.progress.kept.items()}
         pending = [
             (model, held, self.engine.predict(file, name))

@@ -70,7 +70,7 @@ class Federation:
         self.initial_model()  # an unknown model or too small an image
         if not len(self.weighting):
             raise UserError("the reference has no `weighting` films; give it at least one a class")
-        if self.method.uses_correction and not (self.correction and len(self.correction)):
+        if self.method.parts().public.used and not (self.correction and len(self.correction)):
             raise UserError(
                 f"method {self.method.name!r} with these settings trains on the reference's `correction` "
                 "split, which is empty; enlarge the reference or choose another method or correction"

@@ -1,14 +1,16 @@
-"""Local training: the `PartyLocalTraining` of algorithm 2, the same for every method."""
+"""Local training, the same loop for every method."""
 
 import copy
 import itertools
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from fedpdc_med.federation.images import TrainingFilms
-from fedpdc_med.methods import Batch, Context, Method
+from fedpdc_med.methods.parts import Batch, Context, Parts, local_loss
+from fedpdc_med.methods.server import State
 from fedpdc_med.runs.plan import LocalSettings
 
 
@@ -23,53 +25,77 @@ def frozen_copy(model: nn.Module) -> nn.Module:
     return copy.deepcopy(model).eval().requires_grad_(False)
 
 
-def reference_batches(
-    films: TrainingFilms, size: int, generator: torch.Generator
-) -> Callable[[], tuple[Tensor, Tensor]]:
+def public_batches(films: TrainingFilms, size: int, generator: torch.Generator) -> Callable[[], tuple[Tensor, Tensor]]:
     """An endless supply of public minibatches."""
     endless = itertools.chain.from_iterable(batches(len(films), size, generator) for _ in itertools.count())
     return lambda: films.batch(next(endless), generator)
 
 
+@dataclass(frozen=True)
+class Trained:
+    loss: float  # the mean of the last epoch
+    kept: State | None = None  # by a method with a `SiteState`: for the site's next round
+    extra: State | None = None  # and for the coordinator
+
+
 def train_locally(
     model: nn.Module,  # holds w_t; holds w_i when this returns
     films: TrainingFilms,
-    method: Method,
+    parts: Parts,
     settings: LocalSettings,
     *,
     round: int,
+    rounds: int,
     score: float,
-    previous_model: nn.Module | None,
-    reference: TrainingFilms | None,
     seed: int,
-) -> float:
-    """Train for the settings' epochs and return the mean loss of the last one."""
+    public: TrainingFilms | None = None,
+    previous_model: nn.Module | None = None,
+    kept: State | None = None,
+    broadcast: State | None = None,
+) -> Trained:
+    """Algorithm 2's `PartyLocalTraining`: SGD for the settings' epochs."""
     generator = torch.Generator().manual_seed(seed)
     torch.manual_seed(seed)  # layers that draw, such as dropout
-    reference_batch, share = None, 1.0
-    if reference is not None:
-        share = method.reference_share(len(reference) / len(films))
-        size = max(2, int(settings.batch_size * share + 0.5))  # batch normalisation needs two
-        reference_generator = torch.Generator().manual_seed(seed + 1)
-        reference_batch = reference_batches(reference, size, reference_generator)
-    context = Context(model, frozen_copy(model), previous_model, round, score, reference_batch, share)
+    public_batch, ratio = None, 1.0
+    if public is not None:
+        ratio = parts.public.batch_ratio(len(public) / len(films))
+        size = max(2, int(settings.batch_size * ratio + 0.5))  # batch normalisation needs two
+        public_batch = public_batches(public, size, torch.Generator().manual_seed(seed + 1))
+    context = Context(
+        model,
+        frozen_copy(model),
+        previous_model,
+        round,
+        rounds,
+        score,
+        public_batch,
+        ratio,
+        kept or {},
+        broadcast or {},
+    )
+    rate = settings.learning_rate * parts.learning_rate(round, rounds)
     optimiser = torch.optim.SGD(
-        model.parameters(),
-        lr=settings.learning_rate,
-        momentum=settings.momentum,
-        weight_decay=settings.weight_decay,
-        fused=True,
+        model.parameters(), lr=rate, momentum=settings.momentum, weight_decay=settings.weight_decay, fused=True
     )
     model.train()
-    losses: list[Tensor] = []
+    steps, losses = 0, list[Tensor]()
     for _ in range(settings.epochs):
         losses = []
         for chosen in batches(len(films), settings.batch_size, generator):
             images, labels = films.batch(chosen.to(films.labels.device), generator)
             projection, logits = model(images)
-            loss = method.local_loss(Batch(images, labels, projection, logits), context)
+            loss = local_loss(parts, Batch(images, labels, projection, logits), context)
             optimiser.zero_grad(set_to_none=True)
             loss.backward()
             optimiser.step()
             losses.append(loss.detach())
-    return float(torch.stack(losses).mean())
+        steps += len(losses)
+    trained = Trained(float(torch.stack(losses).mean()))
+    if parts.site_state is None:
+        return trained
+    return Trained(trained.loss, *parts.site_state.after(context, reach(steps, rate, settings.momentum)))
+
+
+def reach(steps: int, rate: float, momentum: float) -> float:
+    """How far so many steps carry a number whose gradient is always one: rate * steps without momentum."""
+    return rate * sum((1 - momentum**k) / (1 - momentum) for k in range(1, steps + 1))

@@ -15,12 +15,14 @@ def arranged(federation: Federation) -> Federation:
 
     That site trains as most of the sites do, for as many rounds and epochs.
     """
-    name = federation.method.arrangement
-    if name == "sites":
+    trains = federation.method.parts().trains
+    if trains in ("sites", "alone"):
         return federation
     parts = [selected(federation.pools[site.pool], site.indices) for site in federation.sites.values()]
-    if name == "reference":
+    name = "pooled"
+    if trains == "public":
         # Scored on films that it was trained on: with one site the score chooses nothing, its weight is 1.
+        name = "reference"
         parts = [films for films in (federation.correction, federation.weighting) if films is not None]
     films = joined(*parts)
     site = replace(usual_site(federation), pool=0, indices=None, count=len(films))

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from fedpdc_med.common.errors import UserError, WorkFailed
-from fedpdc_med.federation.protocol import State
+from fedpdc_med.methods.server import State
 from fedpdc_med.runs.plan import Privacy
 
 

@@ -1,24 +1,28 @@
-"""What travels between the coordinator and a site, and the seeds both derive."""
+"""What travels between the coordinator and a site, what the coordinator asks of an engine, and the seeds of both."""
 
 import hashlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol, TypeVar
 
-from torch import Tensor
+import numpy as np
 
-State = dict[str, Tensor]
+from fedpdc_med.methods.server import CoordinatorTask
+
+R = TypeVar("R")
 
 
 @dataclass(frozen=True)
 class Assignment:
-    """To a site: round t, its score p_i of the round before, where to start, and its own last model if it keeps one."""
+    """To a site: round t, its score p_i of the round before, where to start, and what it kept of its last round."""
 
     site: str
     round: int
     score: float
     model: Path
-    previous_model: Path | None = None
+    kept: Path | None = None  # its own last model, or what its method keeps in place of one
+    broadcast: Path | None = None  # the memory of the server step, if the method sends it
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,7 @@ class Update:
     films: int
     loss: float
     epsilon: float | None = None  # what the site's updates up to this round give away, if it adds noise to them
+    extra: Path | None = None  # what the method sends beside the model
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,37 @@ class Failure:
     site: str
     reason: str
     status: Literal["failed", "rejected"] = "failed"  # no answer, or one that an engine could not accept
+
+
+class Engine(Protocol):
+    """Whatever machine the sites are on."""
+
+    def train(self, assignments: Sequence[Assignment], folder: Path) -> Iterator[Update | Failure]:
+        """One answer per assignment, in any order, each with its files in the folder."""
+        ...
+
+    def predict(self, model: Path, films: str) -> Callable[[], np.ndarray]:
+        """Start predicting a named set of films; calling the result waits for the probabilities."""
+        ...
+
+    def run_at_coordinator(self, task: CoordinatorTask[R]) -> R: ...
+
+    def close(self) -> None: ...
+
+
+def answer_file(folder: Path, assignment: Assignment) -> Path:
+    """Named by round, so that what a site kept of the last round is never overwritten by an unfinished one."""
+    return folder / f"{assignment.site}.round{assignment.round}.safetensors"
+
+
+def extra_file(answer: Path) -> Path:
+    """What the method sends beside the model."""
+    return answer.with_suffix(".extra.safetensors")
+
+
+def kept_file(answer: Path) -> Path:
+    """What stays at the site, where it is not the model itself."""
+    return answer.with_suffix(".kept.safetensors")
 
 
 def seed_for(seed: int, *what: object) -> int:

@@ -25,6 +25,6 @@ def run_rounds(federation: Federation, run: Run, workers: int, label: str) -> No
                 left_out = [name for name, site in record["sites"].items() if site["status"] in ("failed", "rejected")]
                 trouble = f", left out: {', '.join(left_out)}" if left_out else ""
                 step(1, f"accuracy {record['accuracy']:.3f}, {record['seconds']:.1f} s a round{trouble}")
-        run.finish(coordinator.predictions(), model=federation.method.shares)
+        run.finish(coordinator.predictions(), model=federation.method.parts().trains != "alone")
     finally:
         engine.close()

@@ -1,4 +1,4 @@
-"""What a method is: the local loss of a step and the weights of a round, one short file a method."""
+"""What a method is: its settings and the parts they make, one short file per method."""
 
 from typing import Any
 
@@ -6,6 +6,7 @@ from pydantic import ValidationError
 
 from fedpdc_med.common.errors import UserError
 from fedpdc_med.methods.abavg import ABAVG
+from fedpdc_med.methods.baselines import SOLO, Pooled, ReferenceOnly
 from fedpdc_med.methods.data_sharing import DataSharing
 from fedpdc_med.methods.fedavg import FedAvg
 from fedpdc_med.methods.fedpdc import FedPDC
@@ -13,11 +14,8 @@ from fedpdc_med.methods.fedpdc_ce import FedPDCCE
 from fedpdc_med.methods.fedprox import FedProx
 from fedpdc_med.methods.learned_weights import LearnedWeights
 from fedpdc_med.methods.moon import MOON
-from fedpdc_med.methods.parts import Batch, Context, Method, Scored
-from fedpdc_med.methods.pooled import Pooled
-from fedpdc_med.methods.reference_only import ReferenceOnly
+from fedpdc_med.methods.parts import Method
 from fedpdc_med.methods.server_finetune import ServerFinetune
-from fedpdc_med.methods.solo import SOLO
 from fedpdc_med.runs.plan import MethodConfig
 
 PAPER = (FedAvg, FedProx, MOON, SOLO, FedPDC)
@@ -25,18 +23,7 @@ OURS = (FedPDCCE,)
 COMPETITORS = (ABAVG, DataSharing, ServerFinetune, LearnedWeights, ReferenceOnly, Pooled)  # for the same public set
 METHODS: dict[str, type[Method]] = {method.name: method for method in (*PAPER, *OURS, *COMPETITORS)}
 
-__all__ = [
-    "METHODS",
-    "Batch",
-    "Context",
-    "FedAvg",
-    "Method",
-    "Scored",
-    "config_of",
-    "make_method",
-    "method_class",
-    "method_of",
-]
+__all__ = ["METHODS", "FedAvg", "Method", "config_of", "make_method", "method_class", "method_of"]
 
 
 def method_class(name: str) -> type[Method]:

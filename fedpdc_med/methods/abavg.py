@@ -1,10 +1,9 @@
 """ABAVG: Xiao et al., A Novel Server-side Aggregation Strategy for Federated Learning in Non-IID Situations, 2021."""
 
-from collections.abc import Sequence
 from typing import ClassVar
 
-from fedpdc_med.methods.parts import Method, Scored
-from fedpdc_med.methods.weighting import min_max
+from fedpdc_med.methods.parts import Method, Parts
+from fedpdc_med.methods.weighting import by_min_max
 
 
 class ABAVG(Method):
@@ -12,5 +11,5 @@ class ABAVG(Method):
 
     name: ClassVar[str] = "abavg"
 
-    def weights(self, scored: Sequence[Scored]) -> list[float] | None:
-        return min_max([update.score for update in scored])
+    def parts(self) -> Parts:
+        return Parts(weighting=by_min_max)

@@ -4,19 +4,15 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from fedpdc_med.methods.parts import Method
+from fedpdc_med.methods.parts import Method, Parts, PublicFilms
 
 
 class DataSharing(Method):
     """FedAvg, each site's films joined by the `correction` split; its weight still counts its own films only."""
 
     name: ClassVar[str] = "data-sharing"
+    costs: ClassVar[tuple[str, ...]] = ("copies",)
     copies: int = Field(default=1, ge=1)  # of the public films, which are few beside a site's own
 
-    @property
-    def trains_on_reference(self) -> bool:
-        return True
-
-    @property
-    def joined_copies(self) -> int:
-        return self.copies
+    def parts(self) -> Parts:
+        return Parts(public=PublicFilms(at_sites="joined", copies=self.copies))

@@ -6,6 +6,6 @@ from fedpdc_med.methods.parts import Method
 
 
 class FedAvg(Method):
-    """Cross-entropy at the sites, weights by number of films (equation 3)."""
+    """Cross-entropy at the sites, weights by number of films."""
 
     name: ClassVar[str] = "fedavg"

@@ -1,19 +1,23 @@
 """FedPDC: Zhang and Zhang, Federated Learning for Public Dataset Correction, 2023 (arXiv 2302.12503)."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
-from fedpdc_med.methods.parts import Batch, Context, Method, Scored, squared_distance
-from fedpdc_med.methods.weighting import by_films, by_score, macro_recall, sharpened
+from fedpdc_med.methods.learned_weights import Searched
+from fedpdc_med.methods.parts import Batch, Context, Method, Parts, PublicFilms, Weighting, as_large, squared_distance
+from fedpdc_med.methods.weighting import BySharpenedScore, by_films, by_recall, by_score, equal
+
+Strength = Annotated[float, Field(ge=0)] | Literal["adaptive", "by-size"]
 
 
 class FedPDC(Method):
-    """Weights by accuracy on the reference (equation 4); the site's score corrects its next local training.
+    """Weights by accuracy on the reference; the site's score corrects its next local training.
 
     The paper's own correction, `penalty`, adds a number that does not depend on the weights being trained, so its
     gradient is zero and every local step is FedAvg's. `proximal` and `reference` are two readings that do act,
@@ -24,61 +28,90 @@ class FedPDC(Method):
 
     name: ClassVar[str] = "fedpdc"
     correction: Literal["penalty", "proximal", "reference", "cross-entropy", "none"] = "penalty"
-    strength: Annotated[float, Field(ge=0)] | Literal["adaptive", "by-size"] = 10.0
+    strength: Strength = 10.0
     corrects: Literal["by-score", "all-alike"] = "by-score"  # lambda times 1 - p_i, or times 1 at every site
     weighting: Literal["accuracy", "sharpened", "recall", "learned", "by-films", "equal"] = "accuracy"
     sharpness: float = Field(default=4.0, gt=0)  # k of `sharpened`: weights by p^k
 
-    @property
-    def trains_on_reference(self) -> bool:
-        return self.correction in ("reference", "cross-entropy")
+    def parts(self) -> Parts:
+        correction = Correction(CORRECTIONS[self.correction], self.strength, self.corrects == "by-score")
+        weighting = BySharpenedScore(self.sharpness) if self.weighting == "sharpened" else WEIGHTINGS[self.weighting]
+        public = PublicFilms()
+        if self.correction in ("reference", "cross-entropy"):
+            public = PublicFilms("minibatch", batch_ratio=midway if self.strength == "by-size" else as_large)
+        return Parts(terms=(correction,), weighting=weighting, public=public)
 
-    @property
-    def searches_weights(self) -> bool:
-        return self.weighting == "learned"
 
-    def strength_in(self, context: Context) -> float:
-        """lambda: a constant, or equation 9's 0.5 * t, or such that every film of a step counts alike."""
-        if self.strength == "adaptive":
-            return 0.5 * context.round
-        return context.reference_share if self.strength == "by-size" else self.strength
+@dataclass(frozen=True)
+class Correction:
+    """Equations 6 to 8: cross-entropy + lambda * (1 - p_i) * what the correction multiplies it by."""
 
-    def reference_share(self, ratio: float) -> float:
-        """`by-size`: midway, in proportions, between data sharing (`ratio`) and a public film for every own one (1)."""
-        return min(1.0, math.sqrt(ratio)) if self.strength == "by-size" else 1.0
+    corrected: Callable[[Context], Tensor | float] | None
+    strength: float | str
+    by_score: bool
 
-    def local_loss(self, batch: Batch, context: Context) -> Tensor:
-        """Equation 8: cross-entropy + lambda * (1 - p_i) * what the correction multiplies it by."""
-        supervised = super().local_loss(batch, context)
-        factor = self.strength_in(context) * (1 if self.corrects == "all-alike" else 1 - context.score)
-        if self.correction == "none" or factor == 0:
-            return supervised
-        return supervised + factor * self._corrected(context)
+    def __call__(self, batch: Batch, context: Context) -> Tensor | float | None:
+        factor = lambda_of(self.strength, context) * (1 - context.score if self.by_score else 1)
+        if self.corrected is None or factor == 0:
+            return None
+        return factor * self.corrected(context)
 
-    def _corrected(self, context: Context) -> Tensor | float:
-        if self.correction == "proximal":  # the proof's reading: equation A.1 is FedProx's stationarity condition
-            return squared_distance(context.model, context.global_model) / 2
-        if self.trains_on_reference:
-            assert context.reference_batch is not None, "the run gives a method that trains on the reference its films"
-            images, labels = context.reference_batch()
-            _, logits = context.model(images)
-            if self.correction == "cross-entropy":
-                return F.cross_entropy(logits, labels)
-            return 1 - soft_accuracy(logits, labels)  # "the accuracy is added to the training", made differentiable
-        return 1.0  # the paper to the letter (equation 6): a constant, without a gradient
 
-    def weights(self, scored: Sequence[Scored]) -> list[float] | None:
-        """Equation 4, of the accuracies unless `weighting` says otherwise; it is also where `learned` starts."""
-        if self.weighting == "by-films":
-            return by_films([update.films for update in scored])
-        if self.weighting == "equal":
-            return by_films([1] * len(scored))
-        if self.weighting == "recall":
-            return by_score([macro_recall(update.recall) for update in scored])
-        accuracies = [update.score for update in scored]
-        return sharpened(accuracies, self.sharpness) if self.weighting == "sharpened" else by_score(accuracies)
+def lambda_of(strength: float | str, context: Context) -> float:
+    """A constant, or equation 9's 0.5 * t, or such that every film of a step counts alike."""
+    if strength == "adaptive":
+        return 0.5 * context.round
+    return context.batch_ratio if strength == "by-size" else float(strength)
+
+
+def midway(ratio: float) -> float:
+    """`by-size`: midway, in proportions, between data sharing (`ratio`) and a public film for every own one (1)."""
+    return min(1.0, math.sqrt(ratio))
+
+
+def penalty(context: Context) -> float:
+    """The paper to the letter: a constant, without a gradient."""
+    return 1.0
+
+
+def proximal(context: Context) -> Tensor:
+    """The proof's reading: its equation A.1 is FedProx's stationarity condition."""
+    return squared_distance(context.model, context.global_model) / 2
+
+
+def wrong(context: Context) -> Tensor:
+    """1 - soft accuracy: "the accuracy is added to the training", made differentiable."""
+    return 1 - soft_accuracy(*_on_public_films(context))
+
+
+def public_cross_entropy(context: Context) -> Tensor:
+    return F.cross_entropy(*_on_public_films(context))
+
+
+def _on_public_films(context: Context) -> tuple[Tensor, Tensor]:
+    """Logits and labels of a public minibatch."""
+    assert context.public_batch is not None, "the run gives a method that trains on public films these films"
+    images, labels = context.public_batch()
+    _, logits = context.model(images)
+    return logits, labels
 
 
 def soft_accuracy(logits: Tensor, labels: Tensor) -> Tensor:
     """The mean probability given to the true class."""
     return F.softmax(logits, dim=1).gather(1, labels[:, None]).mean()
+
+
+CORRECTIONS: dict[str, Callable[[Context], Tensor | float] | None] = {
+    "penalty": penalty,
+    "proximal": proximal,
+    "reference": wrong,
+    "cross-entropy": public_cross_entropy,
+    "none": None,
+}
+WEIGHTINGS: dict[str, Weighting] = {
+    "accuracy": by_score,
+    "recall": by_recall,
+    "learned": Searched(by_score),
+    "by-films": by_films,
+    "equal": equal,
+}

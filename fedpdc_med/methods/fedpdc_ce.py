@@ -1,16 +1,22 @@
 """FedPDC with a correction that acts, the recommended method; docs/recommended.md explains it."""
 
+from dataclasses import replace
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from fedpdc_med.methods.fedpdc import FedPDC
+from fedpdc_med.methods.parts import Parts
 
 
 class FedPDCCE(FedPDC):
     """FedPDC with the cross-entropy of public films as its correction, from the first round on."""
 
     name: ClassVar[str] = "fedpdc-ce"
-    unscored: ClassVar[float] = 0.0  # the paper leaves a site without a score uncorrected; here it is corrected in full
+    costs: ClassVar[tuple[str, ...]] = ("strength",)
     correction: Literal["cross-entropy"] = "cross-entropy"
     strength: Annotated[float, Field(ge=0)] | Literal["adaptive", "by-size"] = "by-size"
+
+    def parts(self) -> Parts:
+        """The paper leaves a site without a score uncorrected; here it is corrected in full."""
+        return replace(super().parts(), unscored=0.0)

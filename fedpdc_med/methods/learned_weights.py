@@ -1,14 +1,18 @@
 """Learned aggregation weights, as in FedLAW: Li et al., Revisiting Weighted Aggregation in Federated Learning, 2023."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
+from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from fedpdc_med.methods.parts import Method, Scored
+from fedpdc_med.methods.parts import Method, Parts, Weighting
+from fedpdc_med.methods.server import CoordinatorWork, ServerRound, State, Weights
 from fedpdc_med.methods.weighting import by_score
 
 STEPS, BATCH, RATE = 50, 128, 0.1  # of Adam, on the logarithms of the weights
@@ -16,21 +20,41 @@ LEAST = 1e-4  # where a search starts that would start at zero, from which no gr
 
 
 class LearnedWeights(Method):
-    """FedAvg's local steps; weights by gradient on the weighting films' loss, starting from equation 4."""
+    """FedAvg's local steps; weights by gradient on the weighting films' loss, starting from those by score."""
 
     name: ClassVar[str] = "learned-weights"
 
-    @property
-    def searches_weights(self) -> bool:
-        return True
+    def parts(self) -> Parts:
+        return Parts(weighting=Searched(by_score))
 
-    def weights(self, scored: Sequence[Scored]) -> list[float] | None:
-        return by_score([update.score for update in scored])
+
+@dataclass(frozen=True)
+class Searched:
+    """The search must see all models at once: memory grows with the sites."""
+
+    start: Weighting
+
+    def __call__(self, r: ServerRound) -> Weights:
+        start = self.start(r)
+        search = SearchWeights(tuple(update.model for update in r.updates), tuple(start.values), r.round)
+        return replace(start, values=r.run_at_coordinator(search))
+
+
+@dataclass(frozen=True)
+class SearchWeights:
+    models: tuple[Path, ...]
+    start: tuple[float, ...]
+    round: int
+
+    def __call__(self, work: CoordinatorWork) -> list[float]:
+        states = [load_file(model, work.device) for model in self.models]
+        seed = work.seed_for("weights", self.round)
+        return search_weights(work.model, states, self.start, *work.weighting_films(), seed)
 
 
 def search_weights(
     model: nn.Module,  # only its architecture counts
-    states: Sequence[dict[str, Tensor]],
+    states: Sequence[State],
     start: Sequence[float],
     images: Tensor,
     labels: Tensor,

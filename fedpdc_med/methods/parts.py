@@ -1,16 +1,16 @@
-"""The contract of a method: how a site computes its loss, and how a round weighs its updates."""
+"""The contract: a method is its settings, and the parts that they make."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Protocol
 
 import torch.nn.functional as F
 from pydantic import BaseModel, ConfigDict
 from torch import Tensor, nn
 
+from fedpdc_med.methods.aggregation import weighted_average
+from fedpdc_med.methods.server import Outcome, ScoredUpdate, ServerRound, State, Weights
 from fedpdc_med.methods.weighting import by_films
-
-Arrangement = Literal["sites", "pooled", "reference"]
 
 
 @dataclass(frozen=True)
@@ -29,77 +29,95 @@ class Context:
 
     model: nn.Module
     global_model: nn.Module  # w_t, frozen
-    previous_model: nn.Module | None  # this site's own model of its last round, frozen
+    previous_model: nn.Module | None  # this site's own model of its last round, frozen, if the method keeps it
     round: int  # t, from 1
+    rounds: int
     score: float  # p_i: this site's accuracy on the reference in the round before, or `unscored`
-    reference_batch: Callable[[], tuple[Tensor, Tensor]] | None  # films of the `correction` split
-    reference_share: float = 1.0  # the size of its minibatch beside the site's
+    public_batch: Callable[[], tuple[Tensor, Tensor]] | None = None  # films of the `correction` split
+    batch_ratio: float = 1.0  # the size of its minibatch beside the site's
+    kept: State = field(default_factory=dict)  # what this site's `SiteState` kept in its last round
+    broadcast: State = field(default_factory=dict)  # the memory of the server step, if the method sends it
+
+
+class SiteState(Protocol):
+    """What a site keeps for its next round, where that is more than its own last model."""
+
+    def after(self, context: Context, reach: float) -> tuple[State, State]:
+        """(kept at the site, sent beside the update), both of the names and shapes of trained parameters.
+
+        `reach` is how far a gradient of one would have carried every number in this round.
+        """
+        ...
+
+
+Term = Callable[[Batch, Context], Tensor | float | None]  # None: nothing to add in this round
+Weighting = Callable[[ServerRound], Weights]
+Aggregate = Callable[[Sequence[ScoredUpdate], Sequence[float]], State]
+ServerStep = Callable[[ServerRound, State], Outcome]  # from the aggregated state
+Schedule = Callable[[int, int], float]  # round t of T -> factor
+
+
+def constant(t: int, rounds: int) -> float:
+    return 1.0
+
+
+def as_large(ratio: float) -> float:
+    return 1.0
 
 
 @dataclass(frozen=True)
-class Scored:
-    """An update that passed its checks, with what the reference says of it."""
+class PublicFilms:
+    """Who trains on the `correction` split. Whoever does, the scores come from other films."""
 
-    site: str
-    films: int
-    score: float
-    recall: Mapping[str, float | None] = field(default_factory=dict)  # by class; None: no film of that class
+    at_sites: Literal["no", "minibatch", "joined"] = "no"  # joined: in the same batches as the site's own
+    copies: int = 1  # of the joined films
+    batch_ratio: Callable[[float], float] = as_large  # public films for one own film -> size of a public minibatch
+    at_coordinator: bool = False
+
+    @property
+    def used(self) -> bool:
+        return self.at_sites != "no" or self.at_coordinator
 
 
 @dataclass(frozen=True)
-class Finetuning:
-    """Training at the coordinator on the `correction` split, after averaging."""
+class Parts:
+    """The default is federated averaging; a method names what it does otherwise."""
 
-    epochs: int
-    learning_rate: float
+    terms: tuple[Term, ...] = ()  # local loss = cross-entropy + terms, added in this order
+    weighting: Weighting = by_films
+    aggregate: Aggregate = weighted_average
+    server: ServerStep | None = None
+    keeps: Literal["nothing", "model"] | SiteState = "nothing"  # "model": its own update, without a copy
+    sends_memory: bool = False  # sites get the server step's memory as context.broadcast
+    public: PublicFilms = PublicFilms()
+    learning_rate: Schedule = constant
+    unscored: float = 1.0  # p_i of a site that took no part in the round before; 1: it is not corrected
+    trains: Literal["sites", "alone", "pooled", "public"] = "sites"  # alone: no averaging; the last two: in one place
+
+    @property
+    def site_state(self) -> SiteState | None:
+        return None if isinstance(self.keeps, str) else self.keeps
 
 
 class Method(BaseModel):
-    """Federated averaging; a method overrides the step that it changes."""
+    """The fields are the settings of --set and config.toml."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: ClassVar[str]
-    keeps_local_model: ClassVar[bool] = False  # the site finds its own last model again in its next round
-    shares: ClassVar[bool] = True  # False: no averaging, every site goes on from its own model
-    unscored: ClassVar[float] = 1.0  # p_i of a site that took no part in the round before; 1: it is not corrected
-    arrangement: ClassVar[Arrangement] = "sites"  # who trains: the sites, or one place with their or the public films
+    costs: ClassVar[tuple[str, ...]] = ()  # settings that change the work of a round
 
-    @property
-    def trains_on_reference(self) -> bool:
-        """Whether sites receive the `correction` split."""
-        return False
+    def parts(self) -> Parts:
+        return Parts()
 
-    @property
-    def joined_copies(self) -> int:
-        """How many copies of the `correction` split a site's own films are joined by, in the same batches."""
-        return 0
 
-    @property
-    def finetuning(self) -> Finetuning | None:
-        """Training at the coordinator on the `correction` split, or None."""
-        return None
-
-    @property
-    def uses_correction(self) -> bool:
-        """Whether anyone trains on the `correction` split, so that the scores must come from other films."""
-        return self.trains_on_reference or self.finetuning is not None
-
-    @property
-    def searches_weights(self) -> bool:
-        """Whether `weights` only start a search that must see all models at once: memory grows with the sites."""
-        return False
-
-    def reference_share(self, ratio: float) -> float:
-        """The size of a public minibatch beside the site's, where there are `ratio` public films for one of its own."""
-        return 1.0
-
-    def local_loss(self, batch: Batch, context: Context) -> Tensor:
-        return F.cross_entropy(batch.logits, batch.labels)
-
-    def weights(self, scored: Sequence[Scored]) -> list[float] | None:
-        """One weight an update, adding up to 1; None when the scores give no ground for any."""
-        return by_films([update.films for update in scored])
+def local_loss(parts: Parts, batch: Batch, context: Context) -> Tensor:
+    loss = F.cross_entropy(batch.logits, batch.labels)
+    for term in parts.terms:
+        more = term(batch, context)
+        if more is not None:
+            loss = loss + more
+    return loss
 
 
 def squared_distance(model: nn.Module, other: nn.Module) -> Tensor:

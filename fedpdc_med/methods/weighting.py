@@ -1,16 +1,53 @@
-"""From numbers of films or scores to the weights of a round; None where the scores give no ground for any."""
+"""From the updates of a round to their weights; by films, and with a note, where the scores give no ground for any."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fedpdc_med.methods.server import ServerRound, Weights
 
 
-def by_films(films: Sequence[int]) -> list[float]:
+def by_films(r: ServerRound) -> Weights:
     """Equation 3: |D_i| / |D|."""
-    total = sum(films)
-    return [count / total for count in films]
+    total = sum(update.films for update in r.updates)
+    return Weights([update.films / total for update in r.updates])
 
 
-def by_score(scores: Sequence[float]) -> list[float] | None:
-    """Equation 4: |p_i| / |sum of p|; None when every score is zero, where the paper divides by zero."""
+def by_score(r: ServerRound) -> Weights:
+    """Equation 4: |p_i| / |sum of p|; where every score is zero the paper divides by zero."""
+    return _or_by_films(r, proportional([update.score for update in r.updates]))
+
+
+def by_recall(r: ServerRound) -> Weights:
+    return _or_by_films(r, proportional([macro_recall(update.recall) for update in r.updates]))
+
+
+def by_min_max(r: ServerRound) -> Weights:
+    return _or_by_films(r, min_max([update.score for update in r.updates]))
+
+
+@dataclass(frozen=True)
+class BySharpenedScore:
+    """By p^k: k = 1 is the paper's, a large k leaves only the best."""
+
+    sharpness: float
+
+    def __call__(self, r: ServerRound) -> Weights:
+        return _or_by_films(r, sharpened([update.score for update in r.updates], self.sharpness))
+
+
+def equal(r: ServerRound) -> Weights:
+    return Weights([1 / len(r.updates)] * len(r.updates))
+
+
+def _or_by_films(r: ServerRound, weights: list[float] | None) -> Weights:
+    if weights is not None:
+        return Weights(weights)
+    found = "the same" if any(update.score for update in r.updates) else "zero"
+    return Weights(by_films(r).values, f"every score is {found}: weights are by number of films")
+
+
+def proportional(scores: Sequence[float]) -> list[float] | None:
+    """None where they add up to zero."""
     total = abs(sum(scores))
     if total == 0:
         return None
@@ -18,19 +55,18 @@ def by_score(scores: Sequence[float]) -> list[float] | None:
 
 
 def sharpened(scores: Sequence[float], sharpness: float) -> list[float] | None:
-    """Equation 4 of p^k: k = 1 is the paper's, a large k leaves only the best."""
     best = max(scores)
     if best == 0:
         return None
-    return by_score([(score / best) ** sharpness for score in scores])  # by the best, so that no power vanishes
+    return proportional([(score / best) ** sharpness for score in scores])  # by the best, so that no power vanishes
 
 
 def min_max(scores: Sequence[float]) -> list[float] | None:
-    """Equation 4 of (p - least) / (most - least); None when all are the same."""
+    """In proportion to (p - least) / (most - least); None when all are the same."""
     least, most = min(scores), max(scores)
     if least == most:
         return None
-    return by_score([(score - least) / (most - least) for score in scores])
+    return proportional([(score - least) / (most - least) for score in scores])
 
 
 def macro_recall(recall: Mapping[str, float | None]) -> float:

@@ -32,7 +32,7 @@ from fedpdc_med.common.files import (
     refused,
     replace_bytes,
 )
-from fedpdc_med.federation.protocol import State
+from fedpdc_med.methods.server import State
 from fedpdc_med.runs.predictions import read_predictions
 
 KINDS = ("benchmark", "simulation")
@@ -45,7 +45,8 @@ class Progress:
 
     round: int = 0
     scores: dict[str, float] = field(default_factory=dict)  # p_i of the round before, by site
-    kept: dict[str, FileName] = field(default_factory=dict)  # a site's own last model, a file in site_models/
+    kept: dict[str, FileName] = field(default_factory=dict)  # what a site keeps for its next round, in site_models/
+    server_state: FileName | None = None  # the memory of the method's server step, a file there too
 
 
 class Run:
@@ -189,8 +190,9 @@ class Run:
         if self.site_models.is_symlink():
             raise refused(self.site_models)
         self.site_models.mkdir(exist_ok=True)
+        wanted = {*progress.kept.values(), progress.server_state}
         for file in self.site_models.iterdir():
-            if file.name not in progress.kept.values():
+            if file.name not in wanted:
                 file.unlink()
 
     def finish(self, predictions: pd.DataFrame, model: bool) -> None:

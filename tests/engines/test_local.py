@@ -10,6 +10,8 @@ import pytest
 from fedpdc_med.common.errors import WorkFailed
 from fedpdc_med.engines.local import DeviceEngine, ProcessEngine, _train, chunks
 from fedpdc_med.federation.coordinator import Coordinator
+from fedpdc_med.methods.learned_weights import SearchWeights
+from fedpdc_med.methods.server_finetune import Finetune
 from fedpdc_med.runs.directory import Run
 
 
@@ -69,14 +71,14 @@ def test_a_worker_that_is_killed_is_replaced_and_the_result_is_the_same(tiny_fed
 def test_the_coordinators_own_training_outlives_its_worker(tiny_federation, tmp_path):
     federation = tiny_federation("server-finetune", settings={"server_epochs": 1000})
     start = _initial(federation, tmp_path)
-    DeviceEngine(federation, "cpu").finetune(start, tmp_path / "here", 1)
+    DeviceEngine(federation, "cpu").run_at_coordinator(Finetune(start, tmp_path / "here", 1000, 0.01, 1))
     engine = ProcessEngine(federation, 1)
     engine.predict(start, "test")()  # the worker is up
     victim = next(iter(engine.pool._processes))
     killing = threading.Timer(0.2, os.kill, (victim, signal.SIGKILL))
     killing.start()
     try:
-        engine.finetune(start, tmp_path / "there", 1)
+        engine.run_at_coordinator(Finetune(start, tmp_path / "there", 1000, 0.01, 1))
         killing.join()
         assert victim not in engine.pool._processes
     finally:
@@ -84,7 +86,7 @@ def test_the_coordinators_own_training_outlives_its_worker(tiny_federation, tmp_
     assert (tmp_path / "there").read_bytes() == (tmp_path / "here").read_bytes()
 
 
-@pytest.mark.parametrize("work", ["predict", "finetune", "search_weights"])
+@pytest.mark.parametrize("work", ["predict", "task"])
 def test_work_whose_worker_dies_twice_fails_in_words(tiny_federation, tmp_path, work):
     federation = tiny_federation("fedpdc", settings={"weighting": "learned"})
     start, engine, over = _initial(federation, tmp_path), ProcessEngine(federation, 1), threading.Event()
@@ -102,8 +104,7 @@ def test_work_whose_worker_dies_twice_fails_in_words(tiny_federation, tmp_path, 
         with pytest.raises(WorkFailed, match=r"died twice; .* the run can be resumed"):
             {
                 "predict": lambda: engine.predict(start, "test")(),
-                "finetune": lambda: engine.finetune(start, tmp_path / "answer", 1),
-                "search_weights": lambda: engine.search_weights([start], [1.0], 1),
+                "task": lambda: engine.run_at_coordinator(SearchWeights((start,), (1.0,), 1)),
             }[work]()
     finally:
         over.set()

@@ -15,8 +15,8 @@ from fedpdc_med.federation.images import TrainingFilms
 from fedpdc_med.federation.local_training import train_locally
 from fedpdc_med.federation.privacy import epsilon_of
 from fedpdc_med.federation.protocol import Update, seed_for
-from fedpdc_med.methods import make_method
-from fedpdc_med.methods.aggregation import weighted_average
+from fedpdc_med.methods.parts import Parts
+from fedpdc_med.methods.server import State
 from fedpdc_med.runs.directory import Run
 from fedpdc_med.runs.plan import LocalSettings, Privacy
 
@@ -34,6 +34,14 @@ class Recording(DeviceEngine):
             if isinstance(answer, Update):
                 self.states[answer.site] = load_file(answer.model)
             yield answer
+
+
+def averaged(states: list[State], weights: list[float]) -> State:
+    """In float64, as a reader of equation 3 would write it."""
+    return {
+        name: sum(state[name].double() * weight for state, weight in zip(states, weights, strict=True)).float()
+        for name in states[0]
+    }
 
 
 def opened(federation, folder):
@@ -74,7 +82,7 @@ def test_the_global_model_is_the_weighted_average_of_the_updates(tiny_federation
     coordinator, engine, run = opened(tiny_federation("fedavg"), tmp_path)
     coordinator.run_round()
     films = np.array([30, 40, 50, 60])  # worked out by hand from the fixture: 30 + 10 a site
-    expected = weighted_average([engine.states[f"site-{i}"] for i in range(4)], list(films / 180))
+    expected = averaged([engine.states[f"site-{i}"] for i in range(4)], list(films / 180))
     made = load_file(run.checkpoint_file)
     assert all(torch.equal(made[name], expected[name]) for name in expected)
 
@@ -139,7 +147,7 @@ def test_learned_weights_are_recorded_and_lower_the_loss_on_the_weighting_films(
     found, scores = [one["weight"] for one in sites], [one["score"] for one in sites]
     assert sum(found) == pytest.approx(1)
     states = [engine.states[f"site-{i}"] for i in range(4)]
-    expected = weighted_average(states, found)
+    expected = averaged(states, found)
     assert all(torch.equal(value, expected[name]) for name, value in load_file(run.checkpoint_file).items())
 
     def loss(file):
@@ -147,7 +155,7 @@ def test_learned_weights_are_recorded_and_lower_the_loss_on_the_weighting_films(
         return torch.nn.functional.nll_loss(probabilities.log(), federation.weighting.labels).item()
 
     by_accuracy = tmp_path / "by_accuracy.safetensors"
-    save_file(weighted_average(states, [score / sum(scores) for score in scores]), by_accuracy)
+    save_file(averaged(states, [score / sum(scores) for score in scores]), by_accuracy)
     assert loss(run.checkpoint_file) < loss(by_accuracy)
 
 
@@ -155,18 +163,17 @@ def test_finetuning_at_the_coordinator_starts_from_the_average_and_changes_it(ti
     federation = tiny_federation("server-finetune", settings={"server_epochs": 3})
     coordinator, engine, run = opened(federation, tmp_path)
     record = coordinator.run_round()
-    average = weighted_average([engine.states[f"site-{i}"] for i in range(4)], [30 / 180, 40 / 180, 50 / 180, 60 / 180])
+    average = averaged([engine.states[f"site-{i}"] for i in range(4)], [30 / 180, 40 / 180, 50 / 180, 60 / 180])
     model = federation.initial_model().to(memory_format=torch.channels_last)
     model.load_state_dict(average)
     train_locally(
         model,
         TrainingFilms(federation.correction, None, federation.preparation),
-        make_method("fedavg"),
+        Parts(),
         LocalSettings(epochs=3, batch_size=8, learning_rate=0.01),
         round=1,
+        rounds=1,
         score=1.0,
-        previous_model=None,
-        reference=None,
         seed=seed_for(0, "finetune", 1),
     )
     made, by_hand = load_file(run.checkpoint_file), model.state_dict()
@@ -180,7 +187,7 @@ def test_a_model_that_finetuning_spoils_is_not_used_and_the_round_says_so(tiny_f
     coordinator, engine, run = opened(tiny_federation("server-finetune", settings=spoiling), tmp_path)
     record = coordinator.run_round()
     assert "the fine-tuned model is not used" in record["note"] and "not finite" in record["note"]
-    average = weighted_average([engine.states[f"site-{i}"] for i in range(4)], [30 / 180, 40 / 180, 50 / 180, 60 / 180])
+    average = averaged([engine.states[f"site-{i}"] for i in range(4)], [30 / 180, 40 / 180, 50 / 180, 60 / 180])
     assert all(torch.equal(value, average[name]) for name, value in load_file(run.checkpoint_file).items())
 
 
@@ -306,8 +313,8 @@ def test_moon_finds_its_previous_model_again_and_only_then(tiny_federation, tmp_
     coordinator.run_round()
     first = {name: value.clone() for name, value in engine.states["site-0"].items()}
     coordinator.run_round()
-    assert engine.assignments[0]["site-0"].previous_model is None
-    kept = engine.assignments[1]["site-0"].previous_model
+    assert engine.assignments[0]["site-0"].kept is None
+    kept = engine.assignments[1]["site-0"].kept
     assert kept.name == "site-0.round1.safetensors" and not kept.exists()  # replaced by round 2's
     assert sorted(file.name for file in run.site_models.iterdir()) == [f"site-{i}.round2.safetensors" for i in (0, 1)]
     assert not torch.equal(first["classify.weight"], engine.states["site-0"]["classify.weight"])

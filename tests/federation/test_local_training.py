@@ -7,6 +7,7 @@ import torch
 from fedpdc_med.federation.images import Films, TrainingFilms
 from fedpdc_med.federation.local_training import batches, frozen_copy, train_locally
 from fedpdc_med.methods import make_method
+from fedpdc_med.methods.parts import Parts
 from fedpdc_med.models import build_model
 from fedpdc_med.runs.plan import LocalSettings, Network, Preparation
 
@@ -27,18 +28,20 @@ OTHER = build_model(NETWORK, seed=5)
 
 def trained(method, *, score=0.3, previous=None, t=2):
     model = build_model(NETWORK, seed=0)
-    loss = train_locally(
+    parts = method.parts()
+    trained = train_locally(
         model,
         SITE,
-        method,
+        parts,
         LocalSettings(epochs=2, batch_size=8),
         round=t,
+        rounds=4,
         score=score,
-        previous_model=previous,
-        reference=PUBLIC if method.trains_on_reference else None,
         seed=9,
+        public=PUBLIC if parts.public.at_sites == "minibatch" else None,
+        previous_model=previous,
     )
-    return model.state_dict(), loss
+    return model.state_dict(), trained.loss
 
 
 def same(first, second):
@@ -98,14 +101,13 @@ def test_training_lowers_the_loss():
         train_locally(
             model,
             SITE,
-            make_method("fedavg"),
+            Parts(),
             LocalSettings(epochs=20, batch_size=8),
             round=t,
+            rounds=3,
             score=1.0,
-            previous_model=None,
-            reference=None,
             seed=t,
-        )
+        ).loss
         for t in range(3)
     ]
     assert losses[-1] < losses[0]

@@ -14,6 +14,7 @@ from fedpdc_med.federation.local_training import train_locally
 from fedpdc_med.federation.pooled import arranged, joined, selected, usual_site
 from fedpdc_med.federation.protocol import seed_for
 from fedpdc_med.methods import make_method
+from fedpdc_med.methods.parts import Parts
 from fedpdc_med.runs.directory import Run
 
 
@@ -33,12 +34,11 @@ def trained(federation, films, settings, seed):
     train_locally(
         model.to(memory_format=torch.channels_last),
         TrainingFilms(films, None, federation.preparation),
-        make_method("fedavg"),
+        Parts(),
         settings,
         round=1,
+        rounds=1,
         score=1.0,
-        previous_model=None,
-        reference=None,
         seed=seed,
     )
     return model.state_dict()

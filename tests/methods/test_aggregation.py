@@ -1,6 +1,8 @@
-"""Update checks and the streaming average."""
+"""Update checks, and one state from many."""
 
+import gc
 import re
+import weakref
 
 import pytest
 import torch
@@ -16,31 +18,45 @@ def state(value, count=0):
     }
 
 
+class Made:
+    """An update whose state is made when it is read."""
+
+    def __init__(self, make):
+        self.state = make
+
+
+def average(states, weights):
+    return weighted_average([Made(lambda made=made: made) for made in states], weights)
+
+
 def test_average_by_hand():
     """0.25 * 4 + 0.75 * 8 = 7; BatchNorm statistics alike; the counter is the first one's."""
-    mean = weighted_average([state(4.0, 5), state(8.0, 9)], [0.25, 0.75])
+    mean = average([state(4.0, 5), state(8.0, 9)], [0.25, 0.75])
     assert mean["layer.weight"].tolist() == [7.0, 14.0]
     assert mean["norm.running_mean"].tolist() == [3.5]
     assert mean["norm.num_batches_tracked"].item() == 5
     assert mean["layer.weight"].dtype == torch.float32
 
 
-def test_states_are_taken_one_at_a_time():
-    alive = 0
+def test_the_average_holds_one_state_at_a_time():
+    made, most = [], 0
 
-    def stream():
-        nonlocal alive
-        for i in range(50):
-            alive += 1
-            assert alive == i + 1  # the next state is asked for only when the last is done with
-            yield state(float(i))
+    def read(i):
+        nonlocal most
+        gc.collect()
+        most = max(most, sum(one() is not None for one in made))
+        fresh = state(float(i))
+        made.append(weakref.ref(fresh["layer.weight"]))
+        return fresh
 
-    assert weighted_average(stream(), [0.02] * 50)["layer.weight"][0].item() == pytest.approx(24.5)
+    mean = weighted_average([Made(lambda i=i: read(i)) for i in range(50)], [0.02] * 50)
+    assert mean["layer.weight"][0].item() == pytest.approx(24.5)
+    assert (len(made), most) == (50, 0)  # when the next is read, none of those before is left
 
 
 def test_average_keeps_more_digits_than_a_float32_sum():
     """Ten thousand times 0.1 with weight 1e-4 is 0.1 to the last bit; a float32 running sum drifts."""
-    mean = weighted_average(({"w": torch.tensor([0.1])} for _ in range(10_000)), [1e-4] * 10_000)
+    mean = average([{"w": torch.tensor([0.1])}] * 10_000, [1e-4] * 10_000)
     assert mean["w"].item() == torch.tensor(0.1).item()
 
 

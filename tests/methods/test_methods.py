@@ -9,9 +9,10 @@ from torch import nn
 
 from fedpdc_med.cli.benchmark import RECOMMENDED
 from fedpdc_med.common.errors import UserError
-from fedpdc_med.methods import METHODS, Batch, Context, Scored, make_method
-from fedpdc_med.methods.fedpdc import soft_accuracy
+from fedpdc_med.methods import METHODS, make_method
+from fedpdc_med.methods.fedpdc import lambda_of, soft_accuracy
 from fedpdc_med.methods.moon import contrastive_loss
+from fedpdc_med.methods.parts import Batch, Context, local_loss
 
 
 class TwoOutputs(nn.Module):
@@ -26,13 +27,14 @@ class TwoOutputs(nn.Module):
         return projection, projection
 
 
-def context(model, *, global_model=None, previous=None, t=3, score=0.4, reference=None, share=1.0):
-    return Context(model, global_model or model, previous, t, score, reference, share)
+def context(model, *, global_model=None, previous=None, t=3, score=0.4, public=None, ratio=1.0):
+    return Context(model, global_model or model, previous, t, 10, score, public, ratio)
 
 
-def batch_of(model, images, labels):
-    projection, logits = model(images)
-    return Batch(images, labels, projection, logits)
+def loss_of(method, **about):
+    """Of LOCAL on the two images."""
+    projection, logits = LOCAL(IMAGES)
+    return local_loss(method.parts(), Batch(IMAGES, LABELS, projection, logits), context(LOCAL, **about))
 
 
 IMAGES = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
@@ -51,19 +53,17 @@ def test_the_table_holds_what_else_a_public_set_could_be_used_for():
     competitors = {"abavg", "data-sharing", "server-finetune", "learned-weights", "reference-only", "pooled"}
     assert set(METHODS) >= competitors
     for name in competitors:  # none of them changes a site's loss
-        loss = make_method(name).local_loss(batch_of(LOCAL, IMAGES, LABELS), context(LOCAL))
+        loss = loss_of(make_method(name))
         assert loss.item() == pytest.approx(CROSS_ENTROPY, rel=1e-6)
 
 
 def test_fedavg_loss_is_the_cross_entropy():
-    loss = make_method("fedavg").local_loss(batch_of(LOCAL, IMAGES, LABELS), context(LOCAL))
+    loss = loss_of(make_method("fedavg"))
     assert loss.item() == pytest.approx(CROSS_ENTROPY, rel=1e-6)
 
 
 def test_fedprox_adds_half_mu_times_the_squared_distance():
-    loss = make_method("fedprox", mu=0.1).local_loss(
-        batch_of(LOCAL, IMAGES, LABELS), context(LOCAL, global_model=GLOBAL)
-    )
+    loss = loss_of(make_method("fedprox", mu=0.1), global_model=GLOBAL)
     assert loss.item() == pytest.approx(CROSS_ENTROPY + 0.1 / 2 * 4.25, rel=1e-6)
 
 
@@ -83,27 +83,26 @@ def test_moon_term_is_the_cross_entropy_of_the_reference_code():
 
 
 def test_moon_is_fedavg_in_a_sites_first_round():
-    batch = batch_of(LOCAL, IMAGES, LABELS)
     moon = make_method("moon", mu=5)
-    assert moon.local_loss(batch, context(LOCAL, global_model=GLOBAL)).item() == pytest.approx(CROSS_ENTROPY, rel=1e-6)
-    later = moon.local_loss(batch, context(LOCAL, global_model=GLOBAL, previous=TwoOutputs([[0.0, 1.0], [1.0, 0.0]])))
+    assert loss_of(moon, global_model=GLOBAL).item() == pytest.approx(CROSS_ENTROPY, rel=1e-6)
+    later = loss_of(moon, global_model=GLOBAL, previous=TwoOutputs([[0.0, 1.0], [1.0, 0.0]]))
     assert later.item() != pytest.approx(CROSS_ENTROPY, rel=1e-3)
 
 
 def test_fedpdc_penalty_is_equation_8_and_has_no_gradient():
     """Strength 10 and score 0.4 add exactly 10 * (1 - 0.4) = 6 to the loss, and nothing to its gradient."""
     fedpdc = make_method("fedpdc", correction="penalty", strength=10)
-    loss = fedpdc.local_loss(batch_of(LOCAL, IMAGES, LABELS), context(LOCAL, score=0.4))
+    loss = loss_of(fedpdc, score=0.4)
     assert loss.item() == pytest.approx(CROSS_ENTROPY + 6, rel=1e-6)
     (with_penalty,) = torch.autograd.grad(loss, LOCAL.parameters())
-    plain = make_method("fedavg").local_loss(batch_of(LOCAL, IMAGES, LABELS), context(LOCAL))
+    plain = loss_of(make_method("fedavg"))
     (without,) = torch.autograd.grad(plain, LOCAL.parameters())
     assert torch.equal(with_penalty, without)
 
 
 def test_fedpdc_proximal_holds_a_site_with_a_low_score_closer():
     fedpdc = make_method("fedpdc", correction="proximal", strength=2)
-    loss = fedpdc.local_loss(batch_of(LOCAL, IMAGES, LABELS), context(LOCAL, global_model=GLOBAL, score=0.4))
+    loss = loss_of(fedpdc, global_model=GLOBAL, score=0.4)
     assert loss.item() == pytest.approx(CROSS_ENTROPY + 2 * 0.6 / 2 * 4.25, rel=1e-6)
 
 
@@ -111,14 +110,14 @@ def test_fedpdc_reference_adds_one_minus_the_soft_accuracy_on_public_films():
     public = (torch.tensor([[1.0, 0.0]]), torch.tensor([1]))  # logits 1 and 0.5, so class 1 has 1 / (1 + e^0.5)
     by_hand = 2 * 0.6 * (1 - 1 / (1 + math.exp(0.5)))
     fedpdc = make_method("fedpdc", correction="reference", strength=2)
-    loss = fedpdc.local_loss(batch_of(LOCAL, IMAGES, LABELS), context(LOCAL, score=0.4, reference=lambda: public))
+    loss = loss_of(fedpdc, score=0.4, public=lambda: public)
     assert loss.item() == pytest.approx(CROSS_ENTROPY + by_hand, rel=1e-6)
 
 
 def test_the_recommended_method_adds_the_cross_entropy_of_public_films():
     public = (torch.tensor([[1.0, 0.0]]), torch.tensor([1]))  # as above: class 1 has 1 / (1 + e^0.5)
     recommended = make_method(RECOMMENDED, strength=2)
-    loss = recommended.local_loss(batch_of(LOCAL, IMAGES, LABELS), context(LOCAL, score=0.4, reference=lambda: public))
+    loss = loss_of(recommended, score=0.4, public=lambda: public)
     by_hand = 2 * 0.6 * math.log(1 + math.exp(0.5))  # strength * (1 - p) * -log of class 1
     assert loss.item() == pytest.approx(CROSS_ENTROPY + by_hand, rel=1e-6)
 
@@ -130,43 +129,27 @@ def test_soft_accuracy_of_even_odds_is_a_half():
 @pytest.mark.parametrize("correction", ["penalty", "proximal", "reference", "cross-entropy"])
 def test_a_site_without_a_score_is_not_corrected(correction):
     fedpdc = make_method("fedpdc", correction=correction, strength=7)
-    loss = fedpdc.local_loss(batch_of(LOCAL, IMAGES, LABELS), context(LOCAL, global_model=GLOBAL, score=1.0))
+    loss = loss_of(fedpdc, global_model=GLOBAL, score=1.0)
     assert loss.item() == pytest.approx(CROSS_ENTROPY, rel=1e-6)
 
 
 def test_adaptive_strength_is_half_the_round():
-    fedpdc = make_method("fedpdc", strength="adaptive")
-    assert [fedpdc.strength_in(context(LOCAL, t=t)) for t in (1, 2, 100)] == [0.5, 1.0, 50.0]
-    assert make_method("fedpdc", strength=3).strength_in(context(LOCAL, t=100)) == 3
+    assert [lambda_of("adaptive", context(LOCAL, t=t)) for t in (1, 2, 100)] == [0.5, 1.0, 50.0]
+    assert lambda_of(3.0, context(LOCAL, t=100)) == 3
 
 
 def test_strength_by_size_lies_between_data_sharing_and_as_many_public_films_as_own():
     method = make_method("fedpdc-ce", strength="by-size")
-    assert [method.reference_share(ratio) for ratio in (0.04, 0.25, 1, 9)] == [0.2, 0.5, 1, 1]
-    assert make_method("fedpdc-ce", strength=0.3).reference_share(0.04) == 1
-    reference = (IMAGES, LABELS)
-    loss = method.local_loss(batch_of(LOCAL, IMAGES, LABELS), context(LOCAL, reference=lambda: reference, share=0.2))
+    assert [method.parts().public.batch_ratio(ratio) for ratio in (0.04, 0.25, 1, 9)] == [0.2, 0.5, 1, 1]
+    assert make_method("fedpdc-ce", strength=0.3).parts().public.batch_ratio(0.04) == 1
+    loss = loss_of(method, public=lambda: (IMAGES, LABELS), ratio=0.2)
     assert loss.item() == pytest.approx(CROSS_ENTROPY + 0.2 * (1 - 0.4) * CROSS_ENTROPY, rel=1e-6)
 
 
-SCORED = [Scored("a", films=300, score=0.2), Scored("b", films=100, score=0.6)]
-
-
-def test_fedavg_weighs_by_films_and_fedpdc_by_score():
-    assert make_method("fedavg").weights(SCORED) == [0.75, 0.25]
-    assert make_method("fedpdc").weights(SCORED) == pytest.approx([0.25, 0.75])
-
-
-def test_fedpdc_can_do_without_the_scores_to_show_what_they_are_worth():
-    assert make_method("fedpdc", weighting="by-films").weights(SCORED) == [0.75, 0.25]
-    assert make_method("fedpdc", weighting="equal").weights(SCORED) == [0.5, 0.5]
+def test_fedpdc_can_correct_every_site_alike_to_show_what_the_scores_are_worth():
     alike = make_method("fedpdc", corrects="all-alike", correction="proximal", strength=2)
-    loss = alike.local_loss(batch_of(LOCAL, IMAGES, LABELS), context(LOCAL, global_model=GLOBAL, score=0.9))
+    loss = loss_of(alike, global_model=GLOBAL, score=0.9)
     assert loss.item() == pytest.approx(CROSS_ENTROPY + 2 / 2 * 4.25, rel=1e-6)
-
-
-def test_fedpdc_has_no_weights_when_every_score_is_zero():
-    assert make_method("fedpdc").weights([Scored("a", 3, 0.0), Scored("b", 1, 0.0)]) is None
 
 
 @pytest.mark.parametrize(

@@ -2,20 +2,19 @@
 
 import pytest
 
-from fedpdc_med.methods import Scored, make_method
-from fedpdc_med.methods.weighting import by_films, by_score, macro_recall, min_max, sharpened
+from fedpdc_med.methods import make_method
+from fedpdc_med.methods.weighting import macro_recall, min_max, proportional, sharpened
 
 
-def test_films_and_scores():
-    assert by_films([30, 10]) == [0.75, 0.25]
-    assert by_score([0.2, 0.6]) == pytest.approx([0.25, 0.75])
-    assert by_score([0.0, 0.0]) is None
+def test_scores_are_weighed_in_proportion():
+    assert proportional([0.2, 0.6]) == pytest.approx([0.25, 0.75])
+    assert proportional([0.0, 0.0]) is None
 
 
 def test_sharpened_scores_are_weighed_by_their_power():
     """0.2^2 : 0.4^2 : 0.4^2 is 1 : 4 : 4."""
     assert sharpened([0.2, 0.4, 0.4], 2) == pytest.approx([1 / 9, 4 / 9, 4 / 9])
-    assert sharpened([0.2, 0.6], 1) == pytest.approx(by_score([0.2, 0.6]))
+    assert sharpened([0.2, 0.6], 1) == pytest.approx([0.25, 0.75])
     assert sharpened([0.0, 0.0], 4) is None
 
 
@@ -37,39 +36,66 @@ def test_macro_recall_is_the_mean_over_classes_that_have_films():
     assert macro_recall({"a": 0.2, "b": None, "c": 0.6}) == pytest.approx(0.4)
 
 
-RARE = {"common": 0.5, "rare": 1.0}
-COMMON = {"common": 0.75, "rare": 0.0}
-SCORED = [Scored("a", 300, 0.2, RARE), Scored("b", 100, 0.6, COMMON)]
-
-
-def test_abavg_weighs_by_min_max_normalised_accuracy():
-    assert make_method("abavg").weights(SCORED) == [0.0, 1.0]
-    assert make_method("abavg").weights([Scored("a", 3, 0.5), Scored("b", 1, 0.5)]) is None
+SCORED = [
+    {"films": 300, "score": 0.2, "recall": {"common": 0.5, "rare": 1.0}},
+    {"films": 100, "score": 0.6, "recall": {"common": 0.75, "rare": 0.0}},
+]
 
 
 @pytest.mark.parametrize(
-    ("settings", "by_hand"),
+    ("method", "settings", "by_hand"),
     [
-        ({}, [0.25, 0.75]),
-        ({"weighting": "sharpened", "sharpness": 2}, [0.1, 0.9]),  # 0.04 : 0.36
-        ({"weighting": "sharpened"}, [1 / 82, 81 / 82]),  # the default, the fourth power
-        ({"weighting": "recall"}, [2 / 3, 1 / 3]),  # macro recalls 0.75 and 0.375
-        ({"weighting": "learned"}, [0.25, 0.75]),  # where its search starts
+        ("fedavg", {}, [0.75, 0.25]),
+        ("abavg", {}, [0.0, 1.0]),
+        ("fedpdc", {}, [0.25, 0.75]),
+        ("fedpdc", {"weighting": "sharpened", "sharpness": 2}, [0.1, 0.9]),  # 0.04 : 0.36
+        ("fedpdc", {"weighting": "sharpened"}, [1 / 82, 81 / 82]),  # the default, the fourth power
+        ("fedpdc", {"weighting": "recall"}, [2 / 3, 1 / 3]),  # macro recalls 0.75 and 0.375
+        ("fedpdc", {"weighting": "by-films"}, [0.75, 0.25]),
+        ("fedpdc", {"weighting": "equal"}, [0.5, 0.5]),
     ],
 )
-def test_fedpdc_weightings(settings, by_hand):
-    assert make_method("fedpdc", **settings).weights(SCORED) == pytest.approx(by_hand)
+def test_weights_of_a_method(server_round, method, settings, by_hand):
+    weights = make_method(method, **settings).parts().weighting(server_round(*SCORED))
+    assert weights.values == pytest.approx(by_hand)
+    assert weights.note == ""
 
 
-def test_only_learned_weights_must_see_all_models_at_once():
-    assert make_method("learned-weights").searches_weights
-    assert make_method("fedpdc", weighting="learned").searches_weights
-    assert not make_method("fedpdc").searches_weights
-    assert make_method("learned-weights").weights(SCORED) == pytest.approx([0.25, 0.75])
+@pytest.mark.parametrize(
+    ("method", "score", "note"),
+    [
+        ("fedpdc", 0.0, "every score is zero: weights are by number of films"),
+        ("abavg", 0.0, "every score is zero: weights are by number of films"),
+        ("abavg", 0.5, "every score is the same: weights are by number of films"),
+    ],
+)
+def test_scores_that_give_no_ground_for_weights_leave_them_to_the_films(server_round, method, score, note):
+    weights = (
+        make_method(method).parts().weighting(server_round({"films": 3, "score": score}, {"films": 1, "score": score}))
+    )
+    assert (weights.values, weights.note) == ([0.75, 0.25], note)
 
 
-def test_the_data_sharing_and_finetuning_methods_say_where_public_films_are_trained_on():
-    sharing, tuning, fedpdc = (make_method(name) for name in ("data-sharing", "server-finetune", "fedpdc"))
-    assert (sharing.trains_on_reference, sharing.uses_correction) == (True, True)
-    assert (tuning.trains_on_reference, tuning.uses_correction) == (False, True)
-    assert (fedpdc.trains_on_reference, fedpdc.uses_correction) == (False, False)
+@pytest.mark.parametrize(("method", "settings"), [("learned-weights", {}), ("fedpdc", {"weighting": "learned"})])
+def test_learned_weights_are_searched_from_the_scores_and_see_all_models_at_once(server_round, method, settings):
+    asked = []
+    r = server_round(*SCORED, t=7, run=lambda search: asked.append(search) or [0.4, 0.6])
+    assert make_method(method, **settings).parts().weighting(r).values == [0.4, 0.6]
+    (search,) = asked
+    assert search.models == tuple(update.model for update in r.updates)
+    assert search.start == pytest.approx([0.25, 0.75]) and search.round == 7
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "at_sites", "at_coordinator"),
+    [
+        ("data-sharing", {}, "joined", False),
+        ("server-finetune", {}, "no", True),
+        ("fedpdc", {}, "no", False),
+        ("fedpdc", {"correction": "cross-entropy"}, "minibatch", False),
+    ],
+)
+def test_a_method_says_where_public_films_are_trained_on(method, settings, at_sites, at_coordinator):
+    public = make_method(method, **settings).parts().public
+    assert (public.at_sites, public.at_coordinator) == (at_sites, at_coordinator)
+    assert public.used == (at_sites != "no" or at_coordinator)

@@ -17,12 +17,13 @@ from fedpdc_med.engines.flare.messages import ASSIGNED, BadMessage, Refused, pac
 from fedpdc_med.engines.worker import Workbench
 from fedpdc_med.federation.data import Federation, SiteFilms
 from fedpdc_med.federation.images import Films
-from fedpdc_med.federation.protocol import Assignment, State
+from fedpdc_med.federation.protocol import Assignment
 from fedpdc_med.hospitals.build import check_processing, films_of, privacy_of, rows_of
 from fedpdc_med.hospitals.site import HospitalSite, load_site
 from fedpdc_med.imaging.store import FilmStore, read_store
 from fedpdc_med.methods import method_of
 from fedpdc_med.methods.aggregation import problem_with
+from fedpdc_med.methods.server import State
 from fedpdc_med.models import build_model
 from fedpdc_med.runs.directory import replace_model
 from fedpdc_med.runs.plan import PROTOCOL, Plan
@@ -156,7 +157,7 @@ class Hospital:
 
     def _own(self, t: int) -> Path | None:
         """This site's model of round t, kept on its own disk; None where the method or the coordinator wants none."""
-        if not t or not self.bench.federation.method.keeps_local_model:
+        if not t or self.bench.parts.keeps == "nothing":
             return None
         return self._model_of(t) if self._model_of(t).is_file() else None
 

@@ -26,7 +26,7 @@ USUAL = HospitalSite.model_fields["settings"].default  # how the coordinator tra
 
 def checked(method: Method) -> Method:
     """Only methods in which sites share a model make sense between hospitals."""
-    if not method.shares or method.arrangement != "sites":
+    if method.parts().trains != "sites":
         raise UserError(f"method {method.name!r} shares no model between sites; run it with: fedpdc simulate")
     return method
 

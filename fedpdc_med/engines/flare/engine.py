@@ -12,8 +12,8 @@ from safetensors.torch import load_file
 from fedpdc_med.engines.flare.messages import Answer, BadMessage, largest, packed, packed_films, read_answer
 from fedpdc_med.engines.local import DeviceEngine
 from fedpdc_med.federation.data import Federation
-from fedpdc_med.federation.engine import answer_file
-from fedpdc_med.federation.protocol import Assignment, Failure, State, Update
+from fedpdc_med.federation.protocol import Assignment, Failure, R, Update, answer_file
+from fedpdc_med.methods.server import CoordinatorTask, State
 
 
 @dataclass(frozen=True)
@@ -104,13 +104,13 @@ class FlareEngine:
 
     def _message(self, assignment: Assignment, model: bytes) -> dict[str, Any]:
         federation, correction = self.federation, None
-        if federation.method.trains_on_reference and assignment.site not in self.has_correction:
+        if federation.method.parts().public.at_sites != "no" and assignment.site not in self.has_correction:
             assert federation.correction is not None, "federation.check() has seen to it"
             correction = packed_films(federation.correction)
         return {
             "round": assignment.round,
             "score": assignment.score,
-            "own_round": round_of(assignment.previous_model),
+            "own_round": round_of(assignment.kept),
             "model": model,
             "correction": correction,
         }
@@ -136,11 +136,8 @@ class FlareEngine:
     def predict(self, model: Path, films: str) -> Callable[[], np.ndarray]:
         return self.bench.predict(model, films)
 
-    def finetune(self, model: Path, answer: Path, round: int) -> None:
-        self.bench.finetune(model, answer, round)
-
-    def search_weights(self, models: Sequence[Path], start: Sequence[float], round: int) -> list[float]:
-        return self.bench.search_weights(models, start, round)
+    def run_at_coordinator(self, task: CoordinatorTask[R]) -> R:
+        return self.bench.run_at_coordinator(task)
 
     def close(self) -> None:
         self.bench.close()

@@ -9,7 +9,7 @@ from safetensors.torch import load, save
 
 from fedpdc_med.common.errors import WorkFailed
 from fedpdc_med.federation.images import Films
-from fedpdc_med.federation.protocol import State
+from fedpdc_med.methods.server import State
 from fedpdc_med.runs.plan import Plan
 
 TRAIN = "train"  # the one task of a job

@@ -9,8 +9,8 @@ from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import ReservedHeaderKey, Shareable, make_reply
 
 from fedpdc_med.engines.flare.messages import REFUSALS, BadMessage, largest, packed, read_answer, unpacked
-from fedpdc_med.federation.protocol import State
 from fedpdc_med.methods.aggregation import problem_with
+from fedpdc_med.methods.server import State
 from fedpdc_med.models import build_model
 from fedpdc_med.runs.plan import Network, Plan
 
