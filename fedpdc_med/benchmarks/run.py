@@ -162,4 +162,6 @@ def picture(federation: Federation, run: Run) -> None:
     labels = federation.pools[0].labels.numpy()
     parts = [site.indices for site in federation.sites.values() if site.indices is not None]
     counts = class_counts(labels, parts, len(federation.classes))
-    label_distribution(counts, list(federation.sites), federation.classes, run.folder / "label_distribution.png")
+    label_distribution(
+        counts, list(federation.sites), federation.classes, run.folder / "label_distribution.png", "images"
+    )

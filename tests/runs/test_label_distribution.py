@@ -96,3 +96,12 @@ def test_no_global_figure_is_left_behind(tmp_path: Path) -> None:
 
     draw(np.ones((2, 2), int), tmp_path / "x.png")
     assert pyplot.get_fignums() == []
+
+
+def test_a_benchmark_has_images_and_no_films(tmp_path: Path, texts: list[str]) -> None:
+    for classes in (2, 100):
+        counts = np.ones((2, classes), int)
+        label_distribution(counts, ["a", "b"], [f"class-{i}" for i in range(classes)], tmp_path / "map.png", "images")
+
+    assert {"images", "images at the site", "images of one class (white: none)"} <= set(texts)
+    assert not any("films" in text for text in texts)
