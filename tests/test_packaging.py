@@ -33,9 +33,9 @@ def test_a_wheel_carries_hospitals_reference_recipe_experiments_and_types(tmp_pa
 
 
 def test_every_pinned_version_is_locked_by_its_hash_and_the_build_is_pinned_too():
-    pins = re.findall(r"^([\w.-]+==\S+)$", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
-    lock = (ROOT / "requirements.lock").read_text()
+    pins = re.findall(r"^([\w.-]+==\S+)$", (ROOT / "constraints.txt").read_text(encoding="utf-8"), re.MULTILINE)
+    lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
     assert sorted(pins) == sorted(re.findall(r"^(\S+==\S+) --hash=sha256:[0-9a-f]{64}$", lock, re.MULTILINE))
-    build = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["build-system"]["requires"]
     assert build and set(build) <= set(pins)
     assert "//" not in lock  # no address: whoever installs says where from

@@ -140,7 +140,9 @@ def _classes(layout: Layout, home: Path, suffix: str) -> tuple[str, ...]:
     file = home / (layout.binary_names if suffix else layout.python_names)
     if not file.is_file():
         return tuple(str(k) for k in range(layout.classes))
-    names: Any = file.read_text(errors="replace").split() if suffix else _unpickle(file).get(layout.names_key)
+    names: Any = (
+        file.read_text(errors="replace", encoding="utf-8").split() if suffix else _unpickle(file).get(layout.names_key)
+    )
     is_list = isinstance(names, list) and all(isinstance(name, str) for name in names)
     if not is_list or not len(names) == len(set(names)) == layout.classes:
         raise UserError(f"{short(file)} does not name {layout.classes} classes: {FETCH_AGAIN}")

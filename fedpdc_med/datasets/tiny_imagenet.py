@@ -20,7 +20,7 @@ def load_tiny_imagenet(folder: Path | None) -> ImageSet:
     home = next((place for place in (folder, folder / "tiny-imagenet-200") if (place / "wnids.txt").is_file()), None)
     if home is None:
         raise UserError(f"no Tiny-ImageNet in the data folder '{folder.name}' (looked for wnids.txt): {FETCH}")
-    classes = tuple(sorted((home / "wnids.txt").read_text(errors="replace").split()))
+    classes = tuple(sorted((home / "wnids.txt").read_text(errors="replace", encoding="utf-8").split()))
     train = [(file, k) for k, wnid in enumerate(classes) for file in _training_files(home, wnid)]
     test = _validation_files(home, classes)
     return ImageSet("tiny-imagenet", classes, *_decode(train, "training"), *_decode(test, "validation"))
@@ -37,7 +37,7 @@ def _validation_files(home: Path, classes: Sequence[str]) -> list[tuple[Path, in
     label_of = {wnid: k for k, wnid in enumerate(classes)}
     table = existing(home / "val" / "val_annotations.txt")
     pairs = []
-    for number, line in enumerate(table.read_text(errors="replace").splitlines(), start=1):
+    for number, line in enumerate(table.read_text(errors="replace", encoding="utf-8").splitlines(), start=1):
         name, wnid, *_ = [*line.split("\t"), ""]
         if wnid not in label_of:
             raise UserError(f"{short(table)} line {number}: class '{wnid}' is not in wnids.txt: {FETCH_AGAIN}")

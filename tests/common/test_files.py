@@ -11,7 +11,7 @@ from fedpdc_med.common.files import atomic_write, locked, read_json, sha256_of
 
 
 def test_a_writer_that_fails_leaves_the_file_that_was_there_and_no_draft(tmp_path):
-    (tmp_path / "store.json").write_text("before")
+    (tmp_path / "store.json").write_text("before", encoding="utf-8")
 
     def half(file):
         file.write(b"hal")
@@ -19,18 +19,18 @@ def test_a_writer_that_fails_leaves_the_file_that_was_there_and_no_draft(tmp_pat
 
     with pytest.raises(OSError, match="No space left"):
         atomic_write(tmp_path / "store.json", half)
-    assert (tmp_path / "store.json").read_text() == "before"
+    assert (tmp_path / "store.json").read_text(encoding="utf-8") == "before"
     assert [file.name for file in tmp_path.iterdir()] == ["store.json"]
 
 
 @pytest.mark.parametrize("name", ["a.txt", f".a.txt.{os.getpid()}.partial"])
 def test_a_link_is_replaced_and_what_it_leads_to_stays(tmp_path, name):
     elsewhere = tmp_path / "thesis.txt"
-    elsewhere.write_text("years of work")
+    elsewhere.write_text("years of work", encoding="utf-8")
     (tmp_path / name).symlink_to(elsewhere)
     atomic_write(tmp_path / "a.txt", lambda file: file.write(b"new"), fsync=True)
-    assert (tmp_path / "a.txt").read_text() == "new" and not (tmp_path / "a.txt").is_symlink()
-    assert elsewhere.read_text() == "years of work"
+    assert (tmp_path / "a.txt").read_text(encoding="utf-8") == "new" and not (tmp_path / "a.txt").is_symlink()
+    assert elsewhere.read_text(encoding="utf-8") == "years of work"
 
 
 def test_a_lock_that_is_held_stops_with_the_words_for_it_and_is_free_again_after(tmp_path):
@@ -56,6 +56,6 @@ def test_the_sum_of_a_file_is_what_sha256sum_prints(tmp_path):
 
 @pytest.mark.parametrize("text", ["{", "[" * 100_000, '{"a": "\udcff"}'])
 def test_a_damaged_file_is_told_by_its_name_and_folder(tmp_path, text):
-    (tmp_path / "store.json").write_text(text, errors="surrogateescape")
+    (tmp_path / "store.json").write_text(text, errors="surrogateescape", encoding="utf-8")
     with pytest.raises(UserError, match=rf"store\.json of {tmp_path.name} is damaged or not copied whole"):
         read_json(tmp_path / "store.json")

@@ -65,7 +65,7 @@ def write_binary(layout: Layout, parent: Path) -> Path:
     for name, labels, pixels in contents(layout):
         heads = [labels] if layout is CIFAR10 else [labels // 5, labels]  # the coarse label comes first
         np.column_stack([*heads, pixels]).astype(np.uint8).tofile(home / f"{name}.bin")
-    (home / layout.binary_names).write_text("\n".join(class_names(layout)) + "\n\n")
+    (home / layout.binary_names).write_text("\n".join(class_names(layout)) + "\n\n", encoding="utf-8")
     return home
 
 
@@ -272,7 +272,7 @@ def test_wrong_binary_files_are_named_with_what_was_found(tmp_path: Path) -> Non
     message = one_line_error("cifar10", tmp_path)
     assert "data_batch_3.bin is missing" in message and "fetch" in message
     file.write_bytes(whole)
-    (home / CIFAR10.binary_names).write_text("cat\ndog\n")
+    (home / CIFAR10.binary_names).write_text("cat\ndog\n", encoding="utf-8")
     assert "batches.meta.txt does not name 10 classes" in one_line_error("cifar10", tmp_path)
 
 

@@ -34,8 +34,10 @@ def tiny(tmp_path: Path) -> Path:
             write_jpeg(home / "train" / wnid / "images" / f"{wnid}_{i}.JPEG", (40 * brightness + i,) * 3)
     write_jpeg(home / "val" / "images" / "val_0.JPEG", (200, 100, 50))
     write_jpeg(home / "val" / "images" / "val_1.JPEG", 90)
-    (home / "val" / "val_annotations.txt").write_text("val_0.JPEG\tn02\t0\t0\t62\t62\nval_1.JPEG\tn03\t1\t1\t5\t5\n")
-    (home / "wnids.txt").write_text("\n".join(WNIDS) + "\n")
+    (home / "val" / "val_annotations.txt").write_text(
+        "val_0.JPEG\tn02\t0\t0\t62\t62\nval_1.JPEG\tn03\t1\t1\t5\t5\n", encoding="utf-8"
+    )
+    (home / "wnids.txt").write_text("\n".join(WNIDS) + "\n", encoding="utf-8")
     return home
 
 
@@ -86,7 +88,7 @@ def test_a_wrong_validation_table_is_named_with_what_was_found(
     annotations: str | None, expected: str, tiny: Path
 ) -> None:
     table = tiny / "val" / "val_annotations.txt"
-    table.unlink() if annotations is None else table.write_text(annotations)
+    table.unlink() if annotations is None else table.write_text(annotations, encoding="utf-8")
 
     assert expected in one_line_error(tiny)
 

@@ -350,7 +350,7 @@ def test_a_run_resumed_from_any_round_ends_in_the_same_bits(tiny_federation, tmp
         coordinator, _, part = opened(federation, tmp_path / f"stopped-after-{stop}")
         for _ in range(stop):
             coordinator.run_round()
-        part.rounds_file.open("a").write('{"round": 99, "torn')  # a line that a kill cut short
+        part.rounds_file.open("a", encoding="utf-8").write('{"round": 99, "torn')  # a line that a kill cut short
         (part.site_models / "site-0.round99.safetensors").write_bytes(b"an update of an open round")
         again = Coordinator(federation, Recording(federation), part)
         for _ in range(4 - stop):
@@ -363,10 +363,10 @@ def test_a_run_resumed_from_any_round_ends_in_the_same_bits(tiny_federation, tmp
 def test_rounds_can_be_read_while_a_run_is_under_way(tiny_federation, tmp_path):
     coordinator, _, run = opened(tiny_federation("fedavg"), tmp_path)
     coordinator.run_round()
-    with run.rounds_file.open("a") as file:
+    with run.rounds_file.open("a", encoding="utf-8") as file:
         file.write('{"round": 2, "sec')
     assert [record["round"] for record in run.rounds()] == [1]
-    assert json.loads(run.rounds_file.read_text().splitlines()[0])["round"] == 1
+    assert json.loads(run.rounds_file.read_text(encoding="utf-8").splitlines()[0])["round"] == 1
 
 
 def test_sampling_takes_tau_of_the_sites_and_at_least_one():

@@ -11,7 +11,7 @@ GOOD = HEAD + "SITE = HospitalSite(name='a', films=Phantoms(case_mix={'normal': 
 
 
 def module(folder, text, name="a.py"):
-    (folder / name).write_text(text)
+    (folder / name).write_text(text, encoding="utf-8")
     return folder / name
 
 

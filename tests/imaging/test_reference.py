@@ -58,19 +58,19 @@ def build_again(built, out, **more):
 
 def test_replacing_a_set_leaves_other_files_of_its_folder(built, tmp_path, fedpdc_home):
     shutil.copytree(built.store.folder, tmp_path / "set")
-    (tmp_path / "set" / "notes.txt").write_text("mine")
+    (tmp_path / "set" / "notes.txt").write_text("mine", encoding="utf-8")
     assert build_again(built, tmp_path / "set", processes=1).facts["version"] == "2"
-    assert (tmp_path / "set" / "notes.txt").read_text() == "mine"
+    assert (tmp_path / "set" / "notes.txt").read_text(encoding="utf-8") == "mine"
 
 
 def test_a_folder_with_other_things_is_never_built_into(built, tmp_path):
     (tmp_path / "thesis").mkdir()
-    (tmp_path / "thesis" / "chapter.tex").write_text("years of work")
+    (tmp_path / "thesis" / "chapter.tex").write_text("years of work", encoding="utf-8")
     with pytest.raises(UserError, match="thesis holds files that are no reference set"):
         build_again(built, tmp_path / "thesis")
     with pytest.raises(UserError, match="is a file"):
         build_again(built, tmp_path / "thesis" / "chapter.tex")
-    assert (tmp_path / "thesis" / "chapter.tex").read_text() == "years of work"
+    assert (tmp_path / "thesis" / "chapter.tex").read_text(encoding="utf-8") == "years of work"
 
 
 @pytest.mark.parametrize("out", ["dicom", "dicom/reference", "."])
@@ -149,7 +149,7 @@ def test_a_stopped_build_is_continued(built, tmp_path, fedpdc_home):
     with Journal(tmp_path / ".set.draft" / "all" / ".ingest", fingerprint, 64) as journal:
         journal.add([(1, Outcome(Verdict.REJECTED, Reason.BLANK))])  # what the stopped one is taken to have found
     again = build_reference(source, tmp_path / "set", provenance="", licence="", version="1", per_class=None, **how)
-    assert "1,rejected,blank film," in (again.store.folder / "ingest_report.csv").read_text()
+    assert "1,rejected,blank film," in (again.store.folder / "ingest_report.csv").read_text(encoding="utf-8")
     assert not (tmp_path / ".set.draft").exists()
 
 

@@ -53,7 +53,7 @@ def test_a_store_without_its_last_file_is_unfinished(tmp_path):
 def test_a_changed_manifest_is_noticed(tmp_path):
     store(tmp_path / "harbor")
     table = tmp_path / "harbor" / "manifest.csv"
-    table.write_text(table.read_text().replace("normal", "pneumonia", 1))
+    table.write_text(table.read_text(encoding="utf-8").replace("normal", "pneumonia", 1), encoding="utf-8")
     with pytest.raises(UserError, match="changed after ingest"):
         read_store(tmp_path / "harbor")
 
@@ -81,7 +81,7 @@ def test_films_that_are_no_bytes_of_pixels_are_noticed(tmp_path, made):
 def test_a_store_of_another_format_says_so(tmp_path):
     store(tmp_path / "harbor")
     about = tmp_path / "harbor" / "store.json"
-    about.write_text(json.dumps(json.loads(about.read_text()) | {"format": 99}))
+    about.write_text(json.dumps(json.loads(about.read_text(encoding="utf-8")) | {"format": 99}), encoding="utf-8")
     with pytest.raises(UserError, match="format 99"):
         read_store(tmp_path / "harbor")
 

@@ -51,7 +51,7 @@ def site_key(path: Path) -> bytes:
             fresh.replace(path)
         fresh.unlink(missing_ok=True)
     try:
-        key = bytes.fromhex(path.read_text().strip())
+        key = bytes.fromhex(path.read_text(encoding="utf-8").strip())
     except ValueError:
         key = b""
     if len(key) != KEY_BYTES:

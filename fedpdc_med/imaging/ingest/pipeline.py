@@ -147,7 +147,7 @@ def _finished(folder: Path, fingerprint: str) -> IngestResult:
             f"{folder.name} already has a film store of {len(store.films)} films, from another source or with other "
             "settings; use --overwrite to ingest it again, or choose another --site"
         )
-    with (folder / "ingest_report.csv").open(newline="") as file:
+    with (folder / "ingest_report.csv").open(newline="", encoding="utf-8") as file:
         rows = [(int(row["file"]), row["verdict"], row["reason"], row["detail"]) for row in csv.DictReader(file)]
     return IngestResult(folder, len(store.films), rows, 0.0, read_again=False)
 

@@ -177,7 +177,7 @@ def write_films(
         with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
             deque(track(pool.map(write, cases, chunksize=16), "phantom films", len(cases)), maxlen=0)
     table = folder / "labels.csv"
-    with table.open("w", newline="") as out:
+    with table.open("w", newline="", encoding="utf-8") as out:
         rows = csv.writer(out, lineterminator="\n")
         rows.writerow(["film", "label"])
         rows.writerows((case.name, case.label) for case in cases)

@@ -57,7 +57,7 @@ def test_the_key_is_made_once_for_its_owner_only(tmp_path):
 
 
 def test_a_damaged_key_is_an_error_and_not_a_new_key(tmp_path):
-    (tmp_path / "harbor.key").write_text("not a key")
+    (tmp_path / "harbor.key").write_text("not a key", encoding="utf-8")
     with pytest.raises(UserError, match=r"keys/harbor.key is not a site key"):
         site_key(tmp_path / "harbor.key")
 

@@ -35,7 +35,8 @@ def test_covid_chestxray_rows_become_films_or_problems(tmp_path):
         + "2,1,M,65,Pneumonia/Viral/SARS,AP Supine,X-ray,images,b.jpg\n"
         + "7,,,,No Finding,L,X-ray,images,c.jpg\n"
         + "8,,F,20,todo,PA,X-ray,images,d.jpg\n"
-        + "9,,F,x,Tuberculosis,Axial,CT,images,e.jpg\n"
+        + "9,,F,x,Tuberculosis,Axial,CT,images,e.jpg\n",
+        encoding="utf-8",
     )
     found = films(tmp_path, "covid-chestxray-dataset")
     assert [f.label for f in found] == ["covid-19", "pneumonia", "normal", "", "tuberculosis"]
@@ -103,7 +104,7 @@ def test_anybodys_folders_are_not_taken_for_published(tmp_path):
 def test_a_folder_below_the_class_is_a_patient_and_other_files_are_told(tmp_path):
     for name in ("normal/p1/a.png", "normal/p1/b.JPG", "covid 19/p2/deep/c.png", "covid 19/d.png"):
         save(tmp_path / name)
-    (tmp_path / "normal" / "notes.txt").write_text("hello")
+    (tmp_path / "normal" / "notes.txt").write_text("hello", encoding="utf-8")
     found = {f.name: f for f in films(tmp_path, "folder-per-class")}
     assert {name: f.patient for name, f in found.items() if not f.problem} == {
         "normal/p1/a.png": "p1",
@@ -191,7 +192,7 @@ def test_only_rows_of_a_publication_of_the_collection_are_taken_for_published(tm
     """The key of published films is everybody's: with it a hospital's numbers are found by trying them all."""
     header = "patientid,sex,age,finding,view,modality,filename,doi,url\n"
     row = f"{patient},F,5,Tuberculosis,PA,X-ray,a.jpg,10.1056/nejmc2001272,{url}\n"
-    (tmp_path / "metadata.csv").write_text(header + row)
+    (tmp_path / "metadata.csv").write_text(header + row, encoding="utf-8")
     kind = recognise(tmp_path)
     assert [f.published for f in films_of(tmp_path, kind, asked_for=False)] == [published]
     assert [f.published for f in films_of(tmp_path, kind, asked_for=True)] == [True]
@@ -201,7 +202,7 @@ def test_a_row_that_names_a_file_outside_the_source_is_refused(tmp_path):
     rows = "1,Tuberculosis,X-ray,images,a.jpg\n"
     for place in ("images,../../b.jpg", "..,b.jpg", ",/etc/b.jpg", "/etc,b.jpg", "images/x/..,b.jpg", "images,b\0.jpg"):
         rows += f"2,Tuberculosis,X-ray,{place}\n"
-    (tmp_path / "metadata.csv").write_text("patientid,finding,modality,folder,filename\n" + rows)
+    (tmp_path / "metadata.csv").write_text("patientid,finding,modality,folder,filename\n" + rows, encoding="utf-8")
     inside, *outside = films(tmp_path, "covid-chestxray-dataset")
     assert (inside.path, inside.problem) == (tmp_path / "images" / "a.jpg", None)
     assert [f.problem and f.problem[0] for f in outside] == [Reason.OUTSIDE] * 6
@@ -361,6 +362,6 @@ def test_an_array_that_announces_more_than_the_machine_has_is_an_error_in_one_li
 
 def test_a_table_that_cannot_be_read_is_an_error_that_names_the_line(tmp_path):
     header, rows = "patientid,finding,modality,filename\n", '1,Pneumonia,X-ray,a.jpg\n2,"' + "a" * 200_000
-    (tmp_path / "metadata.csv").write_text(header + rows)
+    (tmp_path / "metadata.csv").write_text(header + rows, encoding="utf-8")
     with pytest.raises(UserError, match=r"metadata.csv: line 3 or one above it.*is a quote open"):
         films(tmp_path, "covid-chestxray-dataset")

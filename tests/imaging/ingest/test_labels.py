@@ -96,6 +96,6 @@ def test_spaces_before_quotes_odd_line_ends_in_a_cell_and_rows_without_a_film(tm
     ],
 )
 def test_a_film_has_one_patient_and_one_view(tmp_path, text, says):
-    (tmp_path / "labels.csv").write_text(text)
+    (tmp_path / "labels.csv").write_text(text, encoding="utf-8")
     with pytest.raises(UserError, match=says):
         read_labels(tmp_path / "labels.csv")

@@ -91,7 +91,7 @@ def test_every_file_gets_a_verdict_and_a_reason(tmp_path, film, fedpdc_home):
     film(path=source / "g_burned.dcm", BurnedInAnnotation="YES")
     film(path=source / "h_side.dcm", ViewPosition="LL")
     (source / "i_empty.dcm").write_bytes(b"")
-    (source / "j_text.dcm").write_text("Dear colleague")
+    (source / "j_text.dcm").write_text("Dear colleague", encoding="utf-8")
     whole = (source / "d_unlabelled.dcm").read_bytes()
     film(path=source / "k_cut.dcm")
     (source / "k_cut.dcm").write_bytes((source / "k_cut.dcm").read_bytes()[:-4000])
@@ -100,7 +100,8 @@ def test_every_file_gets_a_verdict_and_a_reason(tmp_path, film, fedpdc_home):
     table.write_text(
         "film,label\n"
         + "".join(f"{p.name},normal\n" for p in sorted(source.glob("*.dcm")) if p.name[0] not in "de")
-        + "e_odd_label.dcm,broken arm\n"
+        + "e_odd_label.dcm,broken arm\n",
+        encoding="utf-8",
     )
     result = ingest(source, "site", labels=read_labels(table), labels_file=table)
     assert [(place, verdict, reason) for place, verdict, reason, _ in result.report] == [
@@ -121,7 +122,7 @@ def test_every_file_gets_a_verdict_and_a_reason(tmp_path, film, fedpdc_home):
 def test_labels_by_sop_instance_uid(tmp_path, film, fedpdc_home):
     (tmp_path / "films").mkdir()
     uid = film(path=tmp_path / "films" / "x.dcm").SOPInstanceUID
-    (tmp_path / "labels.csv").write_text(f"film,label\n{uid},tuberculosis\n")
+    (tmp_path / "labels.csv").write_text(f"film,label\n{uid},tuberculosis\n", encoding="utf-8")
     result = ingest(tmp_path / "films", "site", labels=read_labels(tmp_path / "labels.csv"))
     assert list(read_store(result.store).manifest["label"]) == ["tuberculosis"]
 
@@ -130,7 +131,7 @@ def test_the_same_film_under_two_labels_is_quarantined_twice(tmp_path, film, fed
     (tmp_path / "films").mkdir()
     film(path=tmp_path / "films" / "a.dcm")
     shutil.copy(tmp_path / "films" / "a.dcm", tmp_path / "films" / "b.dcm")
-    (tmp_path / "labels.csv").write_text("film,label\na.dcm,normal\nb.dcm,pneumonia\n")
+    (tmp_path / "labels.csv").write_text("film,label\na.dcm,normal\nb.dcm,pneumonia\n", encoding="utf-8")
     result = ingest(tmp_path / "films", "site", labels=read_labels(tmp_path / "labels.csv"))
     assert verdicts(result) == [("quarantined", "same film with two labels")] * 2
     with pytest.raises(WorkFailed, match="2 of 2 files were not accepted"):
@@ -276,7 +277,7 @@ def test_what_ingest_writes_is_for_its_owner_only(tmp_path, film, fedpdc_home):
 
 def test_the_journal_of_a_stopped_ingest_is_for_its_owner_only(tmp_path, film, fedpdc_home):
     source = folder_of(tmp_path, film, 4)
-    (tmp_path / "none.csv").write_text("film,label\n")
+    (tmp_path / "none.csv").write_text("film,label\n", encoding="utf-8")
     before = os.umask(0o000)
     try:
         with pytest.raises(WorkFailed, match="Not a directory"):  # the first film stops it
@@ -345,7 +346,7 @@ def test_two_ingests_of_one_site_at_once_are_refused(tmp_path, film, fedpdc_home
 def test_too_many_rejects_fail_after_everything_was_written(tmp_path, film, fedpdc_home):
     source = folder_of(tmp_path, film, 2)
     for name in "abc":
-        (source / name).write_text("no film")
+        (source / name).write_text("no film", encoding="utf-8")
     result = ingest(source, "site", labels=NORMAL)
     assert len(read_store(result.store).films) == 2
     check_rejects(result, 0.6)
@@ -365,9 +366,9 @@ def test_real_collections_into_stores(real_data, fedpdc_home, tmp_path):
         (tmp_path / "dark" / folder).mkdir(parents=True)
         for path in sorted((real_data("darkcovidnet") / folder).iterdir())[::10]:
             shutil.copy(path, tmp_path / "dark" / folder)
-    rows = (real_data("covid-chestxray-dataset") / "metadata.csv").read_text().splitlines(keepends=True)
+    rows = (real_data("covid-chestxray-dataset") / "metadata.csv").read_text(encoding="utf-8").splitlines(keepends=True)
     (tmp_path / "covid").mkdir()
-    (tmp_path / "covid" / "metadata.csv").write_text("".join([rows[0], *rows[1::10]]))
+    (tmp_path / "covid" / "metadata.csv").write_text("".join([rows[0], *rows[1::10]]), encoding="utf-8")
     (tmp_path / "covid" / "images").symlink_to(real_data("covid-chestxray-dataset") / "images")
     dark, covid = ingest(tmp_path / "dark", "dark"), ingest(tmp_path / "covid", "covid", views=(*FRONTAL, "lateral"))
     assert read_store(dark.store).info["counts"]["classes"] == {
@@ -383,7 +384,7 @@ def test_real_collections_into_stores(real_data, fedpdc_home, tmp_path):
 
 def test_a_picture_that_is_none_and_one_that_is_missing(tmp_path, fedpdc_home):
     (tmp_path / "films" / "normal").mkdir(parents=True)
-    (tmp_path / "films" / "normal" / "a.png").write_text("no picture")
+    (tmp_path / "films" / "normal" / "a.png").write_text("no picture", encoding="utf-8")
     pixels = np.random.default_rng(0).integers(0, 256, (64, 64), dtype=np.uint8)
     Image.fromarray(pixels).save(tmp_path / "films" / "normal" / "b.png")
     assert verdicts(ingest(tmp_path / "films", "site")) == [("rejected", "not a picture"), ("accepted", "")]
@@ -435,7 +436,7 @@ def test_pictures_that_the_label_table_names_are_films_and_thumbnails_are_not(tm
         pixels = np.random.default_rng(10 + i).integers(0, 256, (64, 64), dtype=np.uint8)
         Image.fromarray(pixels).save(source / name)
     rows = ["000.dcm,normal,", "001.dcm,normal,", "a.png,pneumonia,Doe", "b.JPG,covid-19,Doe", "wrong.png,elbow,x"]
-    (tmp_path / "labels.csv").write_text("\n".join(["film,label,patient", *rows]))
+    (tmp_path / "labels.csv").write_text("\n".join(["film,label,patient", *rows]), encoding="utf-8")
     result = ingest(source, "site", labels=read_labels(tmp_path / "labels.csv"))
     assert verdicts(result) == [
         ("accepted", ""),
@@ -449,7 +450,7 @@ def test_pictures_that_the_label_table_names_are_films_and_thumbnails_are_not(tm
     assert sorted(manifest["label"]) == ["covid-19", "normal", "normal", "pneumonia"]
     pictures = manifest[manifest["source"] == "pictures"]
     assert len(pictures) == 2 and pictures["patient"].nunique() == 1
-    assert "Doe" not in (result.store / "manifest.csv").read_text()
+    assert "Doe" not in (result.store / "manifest.csv").read_text(encoding="utf-8")
 
 
 def test_films_with_hardly_any_greys_are_quarantined(tmp_path, film, fedpdc_home):
@@ -501,7 +502,7 @@ def test_the_label_table_may_say_the_patient_of_a_dicom_film_and_the_view_of_a_p
     Image.fromarray(pixels).save(source / "c.png")
     Image.fromarray(pixels[::-1]).save(source / "d.png")
     rows = ["a.dcm,normal,7,", "b.dcm,normal,7,", "c.png,normal,8,lateral", "d.png,normal,8,PA"]
-    (tmp_path / "labels.csv").write_text("\n".join(["film,label,patient,view", *rows]))
+    (tmp_path / "labels.csv").write_text("\n".join(["film,label,patient,view", *rows]), encoding="utf-8")
     result = ingest(source, "site", labels=read_labels(tmp_path / "labels.csv"))
     assert verdicts(result)[2] == ("rejected", "lateral view")
     manifest = read_store(result.store).manifest
@@ -521,7 +522,7 @@ def test_what_could_not_be_read_is_tried_again_when_a_stopped_ingest_continues(t
 
 def test_films_that_take_too_long_are_refused_and_tried_again_with_more_time(tmp_path, film, fedpdc_home):
     source = folder_of(tmp_path, film, 2)
-    (source / "note.txt").write_text("no film")
+    (source / "note.txt").write_text("no film", encoding="utf-8")
     late = ingest(source, "site", labels=NORMAL, processes=1, seconds=1e-5)
     assert verdicts(late) == [("rejected", "decoder took too long")] * 3
     assert (late.films, late.replaced) == (0, 4)  # the three films together, then each alone
@@ -590,10 +591,10 @@ def test_a_corrected_patient_of_a_collections_table_is_noticed(tmp_path, fedpdc_
     for name, one in zip("ab", pixels, strict=True):
         Image.fromarray(one).save(tmp_path / "covid" / "images" / f"{name}.png")
     rows = "patientid,finding,view,modality,filename\n1,No Finding,PA,X-ray,a.png\n2,No Finding,PA,X-ray,b.png\n"
-    (tmp_path / "covid" / "metadata.csv").write_text(rows)
+    (tmp_path / "covid" / "metadata.csv").write_text(rows, encoding="utf-8")
     assert ingest(tmp_path / "covid", "site").films == 2
     assert not ingest(tmp_path / "covid", "site").read_again
-    (tmp_path / "covid" / "metadata.csv").write_text(rows.replace("\n2,", "\n1,"))
+    (tmp_path / "covid" / "metadata.csv").write_text(rows.replace("\n2,", "\n1,"), encoding="utf-8")
     with pytest.raises(UserError, match="--overwrite"):
         ingest(tmp_path / "covid", "site")
     assert read_store(ingest(tmp_path / "covid", "site", replace=True).store).manifest["patient"].nunique() == 1
