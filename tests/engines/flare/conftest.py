@@ -40,7 +40,7 @@ def made_sites():
     ]
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def sources(tmp_path_factory):
     """Fifteen phantom films a hospital and twelve of each class in the reference, 48 pixels wide."""
     place = tmp_path_factory.mktemp("films")
@@ -120,7 +120,7 @@ class Running:
         raise AssertionError(f"no {count} hospitals are connected")
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def federation(sources, tmp_path_factory):
     from fedpdc_med.engines.flare.parties import listens
 
