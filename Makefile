@@ -58,6 +58,7 @@ browser:
 		if [ "$$(id -u)" = 0 ]; then sudo=; else sudo=sudo; fi; \
 		$$sudo apt-get -qq update && $$sudo env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y chromium >/dev/null; }
 
+# The line coverage is that of the tests' own process: what only workers, kits and started commands run counts as missed.
 test: lint browser
 	$(BIN)/pytest --durations 10 --cov fedpdc_med --cov-report term:skip-covered
 
@@ -65,4 +66,4 @@ quick: install-dev
 	$(BIN)/pytest -m "not slow"
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache build *.egg-info
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .grimp_cache .import_linter_cache .coverage build *.egg-info
