@@ -9,7 +9,7 @@ from torch import nn
 
 from fedpdc_med.common.errors import UserError
 from fedpdc_med.federation.images import Films
-from fedpdc_med.federation.privacy import epsilon_of
+from fedpdc_med.federation.privacy import check_hides_all, epsilon_of
 from fedpdc_med.federation.protocol import seed_for
 from fedpdc_med.methods import Method
 from fedpdc_med.models import build_model
@@ -65,6 +65,7 @@ class Federation:
                 raise UserError(f"site {name!r} has no images; use fewer sites, a larger beta, or give it films")
             if site.privacy:
                 epsilon_of(site.privacy, 1)  # is its accountant installed?
+                check_hides_all(name, self.method)
         if not self.sites:
             raise UserError("there is no site to train at; add at least one")
         self.initial_model()  # an unknown model or too small an image

@@ -12,12 +12,22 @@ import numpy as np
 import torch
 
 from fedpdc_med.common.errors import UserError, WorkFailed
+from fedpdc_med.methods.parts import Method
 from fedpdc_med.methods.server import State
 from fedpdc_med.runs.plan import Privacy
 
 
 class PrivacySpent(WorkFailed):
     """The site has let out as much as it wants to; the text may be shown to the other side."""
+
+
+def check_hides_all(site: str, method: Method) -> None:
+    """Privacy covers the model and nothing that a method sends beside it."""
+    if method.parts().site_state is not None:
+        raise UserError(
+            f"method {method.name!r} sends more than a model, and the privacy of site {site!r} hides the model only; "
+            "choose another method"
+        )
 
 
 def epsilon_of(privacy: Privacy, releases: int | Mapping[float, int]) -> float:

@@ -9,19 +9,23 @@ from fedpdc_med.methods.abavg import ABAVG
 from fedpdc_med.methods.baselines import SOLO, Pooled, ReferenceOnly
 from fedpdc_med.methods.data_sharing import DataSharing
 from fedpdc_med.methods.fedavg import FedAvg
+from fedpdc_med.methods.fedavgm import FedAvgM
 from fedpdc_med.methods.fedpdc import FedPDC
 from fedpdc_med.methods.fedpdc_ce import FedPDCCE
 from fedpdc_med.methods.fedprox import FedProx
 from fedpdc_med.methods.learned_weights import LearnedWeights
 from fedpdc_med.methods.moon import MOON
 from fedpdc_med.methods.parts import Method
+from fedpdc_med.methods.robust import CoordinateMedian, TrimmedMean
+from fedpdc_med.methods.scaffold import Scaffold
 from fedpdc_med.methods.server_finetune import ServerFinetune
 from fedpdc_med.runs.plan import MethodConfig
 
 PAPER = (FedAvg, FedProx, MOON, SOLO, FedPDC)
 OURS = (FedPDCCE,)
 COMPETITORS = (ABAVG, DataSharing, ServerFinetune, LearnedWeights, ReferenceOnly, Pooled)  # for the same public set
-METHODS: dict[str, type[Method]] = {method.name: method for method in (*PAPER, *OURS, *COMPETITORS)}
+OTHERS = (Scaffold, FedAvgM, CoordinateMedian, TrimmedMean)  # without a public set
+METHODS: dict[str, type[Method]] = {method.name: method for method in (*PAPER, *OURS, *COMPETITORS, *OTHERS)}
 
 __all__ = ["METHODS", "FedAvg", "Method", "config_of", "make_method", "method_class", "method_of"]
 

@@ -338,7 +338,9 @@ def test_solo_sites_go_on_from_their_own_model_and_the_record_is_their_mean(tiny
     assert set(coordinator.predictions()["model"]) == {"site-0", "site-1", "site-2"}
 
 
-@pytest.mark.parametrize("method", ["moon", "server-finetune", "learned-weights", "data-sharing"])
+@pytest.mark.parametrize(
+    "method", ["moon", "server-finetune", "learned-weights", "data-sharing", "scaffold", "fedavgm", "trimmed-mean"]
+)
 def test_a_run_resumed_from_any_round_ends_in_the_same_bits(tiny_federation, tmp_path, method):
     """MOON has the most to remember: scores, models kept by sites, the sampling of sites."""
     federation = tiny_federation(method, sites=5, tau=0.6)
@@ -400,6 +402,46 @@ def test_a_method_that_trains_on_the_reference_needs_a_correction_split(tiny_fed
         dataclasses.replace(finetuning, correction=None).check()
     with pytest.raises(UserError, match="`correction` split, which is empty"):
         dataclasses.replace(federation, correction=None).check()
+
+
+def test_a_site_with_privacy_refuses_a_method_that_sends_more_than_a_model(tiny_federation):
+    federation = tiny_federation("scaffold")
+    federation.check()
+    private = dataclasses.replace(federation.sites["site-2"], privacy=Privacy(clip=1, noise=1), secret=b"own")
+    with pytest.raises(UserError, match="'scaffold' sends more than a model, and the privacy of site 'site-2'"):
+        dataclasses.replace(federation, sites={**federation.sites, "site-2": private}).check()
+
+
+def test_scaffold_remembers_what_sites_keep_and_the_server_has_for_exactly_the_last_round(tiny_federation, tmp_path):
+    coordinator, engine, run = opened(tiny_federation("scaffold", sites=2), tmp_path)
+    first = coordinator.run_round()
+    assert engine.assignments[0]["site-0"].broadcast is None
+    second = coordinator.run_round()
+    sent = engine.assignments[1]["site-0"]
+    assert (sent.kept.name, sent.broadcast.name) == ("site-0.round1.kept.safetensors", "server_state1.safetensors")
+    assert sorted(file.name for file in run.site_models.iterdir()) == [
+        "server_state2.safetensors",
+        "site-0.round2.kept.safetensors",
+        "site-1.round2.kept.safetensors",
+    ]
+    model = sum(value.nbytes for value in coordinator.expected.values())  # all of it trained: no statistics, no counter
+    assert [first["bytes"], second["bytes"]] == [6 * model, 8 * model]  # c goes out from the second round on
+
+
+def test_an_answer_without_what_its_method_sends_is_rejected(tiny_federation, tmp_path):
+    federation = tiny_federation("scaffold", sites=2)
+    run = Run.create(tmp_path / "run", {"kind": "test"})
+
+    class Forgetful(DeviceEngine):
+        def train(self, assignments, answers):
+            for answer in super().train(assignments, answers):
+                yield dataclasses.replace(answer, extra=None) if answer.site == "site-0" else answer
+
+    record = Coordinator(federation, Forgetful(federation, "cpu"), run).run_round()
+    assert record["sites"]["site-0"] == {
+        "status": "rejected",
+        "reason": "entries do not match the model: 14 missing, 0 unknown",
+    }
 
 
 def test_a_site_without_images_is_named(tiny_federation):
