@@ -1,4 +1,4 @@
-"""Federated training of chest X-ray classifiers with public data set correction. Research use only."""
+"""Federated training of chest X-ray classifiers corrected with a public reference set. Research use only."""
 
 __version__ = "0.1.0"
 

@@ -13,7 +13,7 @@ class WorkFailed(Exception):
 
 
 def again(config: dict[str, Any], run: Path | str) -> str:
-    """What to type to continue a run; of hospital modules of its own only the user can say where they are."""
+    """What to type to continue a run; only the user can say where its own site files are."""
     if "federation" in config:
         return "fedpdc federation run"
     return f"fedpdc resume {run}" + (" --sites FOLDER" if config.get("data", {}).get("sites_folder") else "")

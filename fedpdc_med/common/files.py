@@ -66,7 +66,7 @@ def new_file(path: Path) -> IO[bytes]:
 
 
 def atomic_write(path: Path, write: Callable[[IO[bytes]], object], fsync: bool = False) -> None:
-    """The file as a whole, or the one that was there before; `write` gets a draft beside it, `.NAME.PID.partial`.
+    """The file as a whole, or the one that was there before; `write` gets a draft next to it, `.NAME.PID.partial`.
 
     With `fsync` it is on the disk, and not only on its way there, before it takes the place of the other.
     """

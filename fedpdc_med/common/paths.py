@@ -1,4 +1,4 @@
-"""Where film stores, the reference set, runs, and what comes along with the package lie on this machine."""
+"""Where film stores, the reference set, runs, and what is bundled with the package are on this machine."""
 
 import os
 import re
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fedpdc_med.common.errors import UserError
 
-TAKEN = ("global", "reference")  # the shared model and the reference set stand beside the sites under these names
+TAKEN = ("global", "reference")  # names of the shared model and the reference set, in one column with the sites
 
 
 def home() -> Path:

@@ -21,10 +21,10 @@ DATASETS: dict[str, Callable[[Path | None, bool, bool], ImageSet]] = {
 
 
 def load(name: str, folder: Path | None = None, download: bool = False, pickles: bool = True) -> ImageSet:
-    """Load a data set from its own folder or the one above it; with `download`, CIFAR is fetched there if absent.
+    """Load a dataset from its own folder or the one above it; with `download`, CIFAR is fetched there if absent.
 
     Without `pickles`, CIFAR is read from its binary layout only.
     """
     if name not in DATASETS:
-        raise UserError(f"unknown data set '{name}': choose one of {', '.join(DATASETS)}")
+        raise UserError(f"unknown dataset '{name}': choose one of {', '.join(DATASETS)}")
     return DATASETS[name](folder, download, pickles)

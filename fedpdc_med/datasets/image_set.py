@@ -1,4 +1,4 @@
-"""What every data set of the benchmarks is, and the words all of its readers use when a file is wrong."""
+"""What every dataset of the benchmarks is, and the words all of its readers use when a file is wrong."""
 
 import hashlib
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Tiny-ImageNet from its official folders; a copy with fewer images a class is read as it is."""
+"""Tiny-ImageNet from its official folders; a copy with fewer images per class is read as it is."""
 
 from collections.abc import Sequence
 from pathlib import Path

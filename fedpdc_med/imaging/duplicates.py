@@ -5,7 +5,7 @@ library takes longer for it than reading and decoding a small film takes altoget
 
 Measured on 1,527 real films (covid-chestxray-dataset and darkcovidnet, 1.16 million pairs): copies of one film that
 were scaled or recompressed differently differ in at most 48 of 576 bits, and the nearest films of two patients in 168.
-Phantom films are more alike; the nearest two of 1,962 differ in 80. A film that was cropped differently (100 bits and
+Synthetic films are more alike; the nearest two of 1,962 differ in 80. A film that was cropped differently (100 bits and
 more) is not recognised.
 """
 

@@ -13,7 +13,7 @@ VIEWS = ("PA", "AP", "frontal", "lateral", "unknown")
 FRONTAL = ("PA", "AP", "frontal")
 
 
-# The report's detail of an accepted film whose header does not say that no text stands in the pixels.
+# The report's detail of an accepted film whose header does not say that the pixels contain no text.
 MAY_HOLD_TEXT = "does not say whether text is burned in"
 
 

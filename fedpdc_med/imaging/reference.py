@@ -181,7 +181,7 @@ def check_reference(reference: Reference, sites: dict[str, pd.DataFrame]) -> lis
 
 
 def widths(reference: Reference) -> dict[str, tuple[int, float]]:
-    """For each split its films and half the width of the 95 % interval of an accuracy of 80 % measured on it."""
+    """For each split its films and half the width of the 95% CI of an accuracy of 80% measured on it."""
     found = {}
     for split in SPLITS:
         count = len(reference.rows(split))

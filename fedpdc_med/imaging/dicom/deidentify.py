@@ -47,7 +47,7 @@ def site_key(path: Path) -> bytes:
             os.link(fresh, path)
         except FileExistsError:
             pass
-        except OSError:  # a disc without links, such as exFAT
+        except OSError:  # a disk without links, such as exFAT
             fresh.replace(path)
         fresh.unlink(missing_ok=True)
     try:

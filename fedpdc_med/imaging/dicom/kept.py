@@ -1,6 +1,6 @@
-"""What may stay of a DICOM film without identity: what tells how to read or show its pixels, written anew.
+"""What may stay of a DICOM film without identity: what says how to read or show its pixels, written from scratch.
 
-No element is passed on as it stands in the file. pydicom reads an element of another kind, with more values than it may
+No element is passed on as it is in the file. pydicom reads an element of another kind, with more values than it may
 have, or with text where a number belongs, and would write the same bytes again.
 """
 

@@ -94,7 +94,7 @@ def unscaled(ds: Dataset) -> tuple[Shown, str]:
 
 
 def _check_bits(steps: Steps, stored: NDArray[Any], overlaid: bool) -> None:
-    """Values beyond the bits stored would wrap around, white to black; old overlays lie in those bits by right."""
+    """Values beyond the bits stored would wrap around, white to black; old overlays may use those bits."""
     low, high = int(stored.min()), int(stored.max())
     if not overlaid and (high >= 2**steps.bits_stored or low < -(2 ** (steps.bits_stored - 1))):
         raise Refused(

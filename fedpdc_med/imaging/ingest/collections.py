@@ -121,7 +121,7 @@ def radiography_database(folder: Path) -> Iterator[FilmRecord]:
 def folder_per_class(folder: Path) -> Iterator[FilmRecord]:
     """Anybody's PNG or JPEG films in folders; they may not be public, so their pseudonyms use the site's key.
 
-    The first folder below the class's is a patient; a film that lies in none counts as a patient of its own, unless it
+    The first folder below the class's is a patient; a film that is in none counts as a patient of its own, unless it
     has a name of NIH's.
     """
     for path, label in _class_folders(folder):
@@ -198,7 +198,7 @@ def _medmnist_class(name: str, label: np.ndarray) -> str:
 
 
 def _class_folders(folder: Path) -> Iterator[tuple[Path, str]]:
-    """Every file with the class of its folder, "" if it lies in none; masks beside images are no films."""
+    """Every file with the class of its folder, "" if it is in none; masks next to images are not films."""
     for _, path in sorted(files_below(folder), key=lambda found: found[1].parts):
         top, *below = path.relative_to(folder).parts
         if len(below) > 1 and below[0] == "masks" and (folder / top / "images").is_dir():

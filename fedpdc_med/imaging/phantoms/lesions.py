@@ -31,7 +31,7 @@ def opacity(label: str, a: Anatomy, sides: Sides, size: int, rng: Rng) -> Pictur
 
 
 def incidental(a: Anatomy, sides: Sides, size: int, rng: Rng) -> Picture:
-    """What films of any class may show besides: a shallow breath's haze, a collapsed plate, an apical cap, a scar."""
+    """What films of any class may also show: a shallow breath's haze, a collapsed plate, an apical cap, a scar."""
     total = np.zeros((size, size), np.float32)
     haze = rng.uniform(0.05, 0.22) if rng.random() < 0.4 else 0.0
     for half in sides:

@@ -1,4 +1,4 @@
-"""Scanners that leave their own mark on a phantom film, and the DICOM file each writes.
+"""Scanners that leave their own mark on a synthetic film, and the DICOM file each writes.
 
 A scanner knows nothing of the label, so its signature tells hospitals apart and never classes.
 """
