@@ -1,7 +1,7 @@
 """Worker processes that may crash or hang without taking the work along.
 
-Image decoders are C code that reads what anybody wrote into a file. Python's own pools lose all work when a worker dies
-and cannot tell which task did it.
+Image decoders are C code that reads what anybody wrote into a file, and training takes what memory there is. Python's
+own pools lose all work when a worker dies and cannot tell which task did it.
 """
 
 import ctypes
@@ -11,14 +11,16 @@ import os
 import resource
 import signal
 import sys
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
+from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from fedpdc_med.common.errors import WorkFailed
@@ -26,7 +28,7 @@ from fedpdc_med.common.interrupts import interrupts_blocked
 
 T = TypeVar("T")
 R = TypeVar("R")
-QUEUED = 2
+PRELOADED = ["monai.networks.nets", "fedpdc_med.cli", "fedpdc_med.engines.worker", "fedpdc_med.imaging.ingest.examine"]
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, KEPT_BYTES = -1, -3, 1 << 28  # names of malloc.h
 TASK_BYTES = 3 << 30  # measured: a film of 100 million pixels takes up to 1 GB, whatever its format
 NOT_STARTED = "a worker process could not start; there may be too little memory, or the installation is broken"
@@ -44,107 +46,154 @@ class Lost:
     timed_out: bool
 
 
-@dataclass
+@dataclass(eq=False)
+class _Job:
+    number: int
+    task: Any
+    done: "deque[_Job]"  # where it goes with its answer
+    answer: Any = None
+    suspect: bool = False
+
+    def finish(self, answer: Any) -> None:
+        self.answer = answer
+        self.done.append(self)
+
+
+@dataclass(eq=False)
 class _Worker:
     process: BaseProcess
     pipe: Connection
-    queue: deque[list[int]] = field(default_factory=deque)
+    queue: deque[list[_Job]] = field(default_factory=deque)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.join()
+        self.pipe.close()
 
 
 class Workers(Generic[T, R]):
-    """`processes` processes that each call `start()` once and then the function it returned for every task."""
+    """`processes` processes, each with the function that `open` gave it; `ahead` batches travel to a worker early.
 
-    def __init__(
-        self,
-        start: Callable[..., Callable[[T], R]],
-        arguments: tuple[Any, ...],
-        processes: int,
-        seconds: float,
-        preload: Sequence[str] = (),
-    ) -> None:
-        # A fork server imports once what all workers need, and its children inherit no threads or pipes of ours: when
-        # this process is killed, every worker sees its pipe close and leaves.
-        self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload(["__main__", *preload])
-        self._start, self._arguments, self._seconds = start, arguments, seconds
+    With `seconds` the tasks read what anybody wrote: each has so much time, TASK_BYTES of memory, and no way to print.
+    """
+
+    def __init__(self, processes: int, seconds: float | None = None, ahead: int = 0) -> None:
+        self.processes, self.replaced = processes, 0
+        self._seconds, self._ahead = seconds, ahead
+        self._start: tuple[Callable[..., Callable[[T], R]], tuple[Any, ...]]
         self._workers: list[_Worker] = []
-        self.replaced = 0
-        for _ in range(processes):
-            self._workers.append(self._new())
-        for worker in self._workers:
-            self._await_ready(worker)
+        self._waiting: deque[list[_Job]] = deque()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for worker in self._workers:
-            worker.pipe.close()
-            worker.process.terminate()
-        for worker in self._workers:
-            worker.process.join()
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
-    def run(self, tasks: Sequence[T], batches: Sequence[Sequence[int]]) -> Iterator[tuple[int, R | Lost]]:
-        """Yield (index, result) as they come; a batch is a list of task indices that travel together.
+    def open(self, start: Callable[..., Callable[[T], R]], *arguments: Any) -> None:
+        """Every worker calls `start(*arguments)`, and from now on the function it returned for every task."""
+        self.stop()
+        self._start = start, arguments
+        self._workers += [self._new() for _ in range(self.processes - len(self._workers))]
+        for worker in self._workers:
+            self._begin(worker)
+        for worker in self._workers:
+            self._await_ready(worker)
 
-        A batch must fit into the buffer of a pipe (64 kB), or both ends could wait for each other to read.
+    def submit(self, task: T) -> Callable[[], R | Lost]:
+        """Start a task; calling the result waits for its answer."""
+        done: deque[_Job] = deque()
+        self._waiting.append([_Job(0, task, done)])
+        self._feed()
+
+        def answer() -> R | Lost:
+            while not done:
+                self._step()
+            return _checked(done[0].answer)
+
+        return answer
+
+    def stream(self, tasks: Sequence[T], batches: Sequence[Sequence[int]]) -> Iterator[tuple[int, R | Lost]]:
+        """Yield (index, answer) as they come; a batch is a list of task indices that travel together.
+
+        A batch that travels ahead must fit into the buffer of a pipe (64 kB), or both ends could wait for each other.
         """
-        waiting = deque(list(batch) for batch in batches)
-        suspects: set[int] = set()
-        left = sum(map(len, waiting))
-        while left:
-            self._feed(waiting, tasks)
-            for pipe in wait([worker.pipe for worker in self._workers if worker.queue]):
-                worker = next(w for w in self._workers if w.pipe is pipe)
-                try:
-                    results = worker.pipe.recv()
-                except (EOFError, OSError):
-                    for index, lost in self._bury(worker, waiting, suspects):
-                        left -= 1
-                        yield index, lost
-                    continue
-                for index, result in zip(worker.queue.popleft(), results, strict=True):
-                    if isinstance(result, WorkFailed):
-                        raise result
-                    left -= 1
-                    yield index, result
+        done: deque[_Job] = deque()
+        self._waiting.extend([_Job(i, tasks[i], done) for i in batch] for batch in batches)
+        self._feed()
+        for _ in range(sum(map(len, batches))):
+            while not done:
+                self._step()
+            job = done.popleft()
+            yield job.number, _checked(job.answer)
 
-    def _feed(self, waiting: deque[list[int]], tasks: Sequence[T]) -> None:
-        for _ in range(QUEUED):
+    def stop(self) -> None:
+        """Forget all tasks. A worker in the middle of one ends with it; the others stay."""
+        self._waiting.clear()
+        for worker in [one for one in self._workers if one.queue or not one.process.is_alive()]:
+            self._workers.remove(worker)
+            worker.kill()
+
+    def close(self) -> None:
+        """End all workers at once: what counts is on disk."""
+        for worker in self._workers:
+            worker.process.kill()
+        for worker in self._workers:
+            worker.kill()
+        self._workers.clear()
+
+    def _step(self) -> None:
+        """Wait for answers, and hand out what is next."""
+        busy = {worker.pipe: worker for worker in self._workers if worker.queue}
+        assert busy, "nothing to wait for"
+        for pipe in wait(list(busy)):
+            worker = busy[pipe]  # type: ignore[index]
+            try:
+                answers = worker.pipe.recv()
+            except (EOFError, OSError):
+                self._bury(worker)
+                continue
+            for job, answer in zip(worker.queue.popleft(), answers, strict=True):
+                job.finish(answer)
+        self._feed()
+
+    def _feed(self) -> None:
+        for queued in range(self._ahead + 1):
             for worker in self._workers:
-                if waiting and len(worker.queue) < QUEUED:
-                    batch = waiting.popleft()
+                if self._waiting and len(worker.queue) <= queued:
+                    batch = self._waiting.popleft()
                     worker.queue.append(batch)
                     # A worker that is already dead is found when its pipe is read.
                     with suppress(OSError):
-                        worker.pipe.send([tasks[i] for i in batch])
+                        worker.pipe.send([job.task for job in batch])
 
-    def _bury(self, worker: _Worker, waiting: deque[list[int]], suspects: set[int]) -> Iterator[tuple[int, Lost]]:
+    def _bury(self, worker: _Worker) -> None:
         """Replace a dead worker; what it died on is tried again task by task, and each twice before it is given up."""
         worker.process.join()
         timed_out = worker.process.exitcode == -signal.SIGALRM
         batch = worker.queue.popleft()
-        waiting.extendleft(reversed(worker.queue))
+        self._waiting.extendleft(reversed(worker.queue))
         self._workers.remove(worker)
+        worker.pipe.close()
         self.replaced += 1
         replacement = self._new()
         self._workers.append(replacement)
+        self._begin(replacement)
         self._await_ready(replacement)
         if len(batch) > 1:
-            waiting.extendleft([i] for i in reversed(batch))
-        elif timed_out or batch[0] in suspects:
-            yield batch[0], Lost(timed_out)
+            self._waiting.extendleft([job] for job in reversed(batch))
+        elif timed_out or batch[0].suspect:
+            batch[0].finish(Lost(timed_out))
         else:
-            suspects.add(batch[0])
-            waiting.appendleft(batch)
+            batch[0].suspect = True
+            self._waiting.appendleft(batch)
 
     def _new(self) -> _Worker:
-        ours, theirs = self._context.Pipe()
-        process = self._context.Process(
-            target=_serve, args=(theirs, self._start, self._arguments, self._seconds), daemon=True
-        )
+        context = _context()
+        ours, theirs = context.Pipe()
+        umask = os.umask(0o077)
+        os.umask(umask)
+        process = context.Process(target=_serve, args=(theirs, self._seconds, umask), daemon=True)  # type: ignore[attr-defined]
         try:
             with interrupts_blocked():  # the first start also starts the fork server
                 process.start()
@@ -153,11 +202,35 @@ class Workers(Generic[T, R]):
         theirs.close()
         return _Worker(process, ours)
 
+    def _begin(self, worker: _Worker) -> None:
+        with suppress(OSError):  # a dead worker is found when its pipe is read
+            worker.pipe.send(self._start)
+
     def _await_ready(self, worker: _Worker) -> None:
         try:
             worker.pipe.recv()
-        except EOFError:
+        except (EOFError, OSError):
             raise WorkFailed(NOT_STARTED) from None
+
+
+def start_server() -> None:
+    """Begin to load what workers need, beside what this process does meanwhile."""
+    if isinstance(_context(), multiprocessing.context.ForkServerContext):
+        with interrupts_blocked():
+            forkserver.ensure_running()
+
+
+def _context() -> BaseContext:
+    """A fork server imports once what all workers need, and they inherit no threads or pipes of ours.
+
+    Nothing that it imports computes: torch's threads start in the workers. Only Linux promises that its own libraries
+    outlive a fork.
+    """
+    if sys.platform != "linux":
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(PRELOADED)
+    return context
 
 
 def keep_memory() -> None:
@@ -178,20 +251,44 @@ def limit_memory() -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
 
 
-def _serve(
-    pipe: Connection, start: Callable[..., Callable[[Any], Any]], arguments: tuple[Any, ...], seconds: float
-) -> None:
-    # What decoders print and log quotes values of the files.
+def _serve(pipe: Connection, seconds: float | None, umask: int) -> None:
+    os.umask(umask)  # a fork server keeps the one it was started with
+    parent = multiprocessing.parent_process()
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    if seconds is not None:
+        _silence()
+        keep_memory()
+    function: Callable[[Any], Any] | None = None
+    while True:
+        try:
+            message = pipe.recv()
+        except (EOFError, OSError):
+            return
+        if isinstance(message, tuple):
+            function = None  # its data make room for the next one's
+            start, arguments = message
+            function = start(*arguments)
+            if seconds is not None:
+                limit_memory()
+            answer: Any = "ready"
+        else:
+            assert function is not None, "open() comes first"
+            answer = [_in_time(function, task, seconds or 0) for task in message]
+        with suppress(OSError):
+            pipe.send(answer)
+
+
+def _end_with(parent: BaseProcess) -> None:
+    """Also in the middle of a task, when the parent was killed and could not say so."""
+    parent.join()
+    os._exit(1)
+
+
+def _silence() -> None:
+    """What decoders print and log quotes values of the files."""
     logging.disable(logging.CRITICAL)
     with open(os.devnull, "w") as nowhere:  # noqa: PTH123
         os.dup2(nowhere.fileno(), 2)
-    keep_memory()
-    function = start(*arguments)
-    limit_memory()
-    pipe.send("ready")
-    with suppress(EOFError, OSError):
-        while True:
-            pipe.send([_in_time(function, task, seconds) for task in pipe.recv()])
 
 
 def _in_time(function: Callable[[Any], Any], task: Any, seconds: float) -> Any:
@@ -203,3 +300,9 @@ def _in_time(function: Callable[[Any], Any], task: Any, seconds: float) -> Any:
         return error
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _checked(answer: Any) -> Any:
+    if isinstance(answer, WorkFailed):
+        raise answer
+    return answer

@@ -1,64 +1,34 @@
 """Sites as tasks of persistent processes on this machine, one thread each, or of this process on a GPU."""
 
-import multiprocessing
-import multiprocessing.process
-import os
-import threading
+import traceback
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
-import torch.multiprocessing  # teaches multiprocessing to pass shared tensors without a copy
 
 from fedpdc_med.common.errors import WorkFailed
-from fedpdc_med.common.interrupts import interrupts_blocked
+from fedpdc_med.common.processes import Lost, Workers
+from fedpdc_med.engines.shared import Shared
 from fedpdc_med.engines.worker import Workbench
 from fedpdc_med.federation.data import Federation
 from fedpdc_med.federation.protocol import Assignment, Engine, Failure, R, Update, answer_file
 from fedpdc_med.methods.server import CoordinatorTask
 
 CHUNK = 2500  # films a prediction task takes; fixed, so that the number of workers cannot change a bit
-_bench: Workbench | None = None
+DIED_TWICE = (
+    "a worker process died twice; is there enough memory? "
+    "The rounds so far are kept, and the run can be resumed, with fewer --workers if need be"
+)
+Task = tuple[Any, ...]  # a function of a Workbench, and its other arguments
 
 
 def open_engine(federation: Federation, workers: int) -> Engine:
     if torch.cuda.is_available():
         return DeviceEngine(federation, "cuda")
     return ProcessEngine(federation, workers)
-
-
-def _open_bench(federation: Federation) -> None:
-    """A worker's first act: one thread, and an end when its parent ends."""
-    global _bench
-    parent = multiprocessing.parent_process()
-    assert parent is not None, "workers are started by the engine"
-    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-    torch.set_num_threads(1)
-    _bench = Workbench(federation)
-
-
-def _end_with(parent: multiprocessing.process.BaseProcess) -> None:
-    parent.join()
-    os._exit(1)
-
-
-def _train(assignment: Assignment, answer: Path) -> Update:
-    assert _bench is not None
-    return _bench.train(assignment, answer)
-
-
-def _predict(model: Path, films: str, start: int, stop: int) -> np.ndarray:
-    assert _bench is not None
-    return _bench.predict(model, films, start, stop)
-
-
-def _run(task: CoordinatorTask[R]) -> R:
-    assert _bench is not None
-    return task(_bench)
 
 
 def chunks(count: int) -> list[tuple[int, int]]:
@@ -72,25 +42,47 @@ def reason_for(error: BaseException) -> str:
     return f"{type(error).__name__}: {first_line}"[:200]
 
 
+def _start(federation: Federation) -> Callable[[Task], Any]:
+    """In a worker process: parallel work is done by processes, so each has one thread."""
+    torch.set_num_threads(1)
+    return partial(_do, Workbench(federation))
+
+
+def _do(bench: Workbench, task: Task) -> Any:
+    work, *arguments = task
+    try:
+        return work(bench, *arguments)
+    except Exception as error:  # is an answer too: the process is sound
+        error.add_note(traceback.format_exc())
+        return error
+
+
+def _train(bench: Workbench, assignment: Assignment, answers: Path) -> Update | Failure:
+    try:
+        return bench.train(assignment, answer_file(answers, assignment))
+    except Exception as error:
+        return Failure(assignment.site, reason_for(error))
+
+
+def _run(bench: Workbench, task: CoordinatorTask[R]) -> R:
+    return task(bench)
+
+
 class ProcessEngine:
-    """Worker processes; one that dies (out of memory, say) is replaced, and only the site that kills two fails."""
+    """Worker processes; one that dies (out of memory, say) is replaced, and only the site that kills two fails.
+
+    They outlive the engine, for the next method of the same command.
+    """
+
+    kept: "ClassVar[list[Workers[Task, Any]]]" = []
 
     def __init__(self, federation: Federation, workers: int) -> None:
-        self.federation, self.workers = federation, workers
-        federation.share()
-        self.pool = self._new_pool()
-
-    def _new_pool(self) -> ProcessPoolExecutor:
-        context = multiprocessing.get_context("spawn")
-        return ProcessPoolExecutor(self.workers, context, initializer=_open_bench, initargs=(self.federation,))
-
-    def _submit(self, work: Callable[..., Any], *arguments: object) -> "Future[Any]":
-        with interrupts_blocked():  # submitting may start a worker
-            try:
-                return self.pool.submit(work, *arguments)
-            except BrokenProcessPool:
-                self.pool = self._new_pool()
-                return self.pool.submit(work, *arguments)
+        self.federation = federation
+        self.workers = self.kept.pop() if self.kept else Workers[Task, Any](workers)
+        if self.workers.processes != workers:
+            self.workers.close()
+            self.workers = Workers(workers)
+        self.workers.open(_start, Shared(federation))
 
     def train(self, assignments: Sequence[Assignment], answers: Path) -> Iterator[Update | Failure]:
         def work(assignment: Assignment) -> int:
@@ -98,60 +90,32 @@ class ProcessEngine:
             return site.count * site.settings.epochs
 
         largest_first = sorted(assignments, key=work, reverse=True)
-        futures = {self._submit(_train, one, answer_file(answers, one)): one for one in largest_first}
-        lost = []
-        for future in as_completed(futures):
-            try:
-                yield future.result()
-            except BrokenProcessPool:
-                lost.append(futures[future])
-            except Exception as error:
-                yield Failure(futures[future].site, reason_for(error))
-        for assignment in lost:  # one at a time, to tell the site that breaks its process from its neighbour
-            try:
-                yield self._submit(_train, assignment, answer_file(answers, assignment)).result()
-            except BrokenProcessPool:
-                yield Failure(assignment.site, "its training process died twice; is there enough memory?")
-            except Exception as error:
-                yield Failure(assignment.site, reason_for(error))
+        tasks = [(_train, one, answers) for one in largest_first]
+        for place, answer in self.workers.stream(tasks, [[i] for i in range(len(tasks))]):
+            if isinstance(answer, Lost):
+                answer = Failure(largest_first[place].site, "its training process died twice; is there enough memory?")
+            yield _sound(answer)
 
     def predict(self, model: Path, films: str) -> Callable[[], np.ndarray]:
         spans = chunks(len(self.federation.films_of(films)))
-        futures = [self._submit(_predict, model, films, *span) for span in spans]
-
-        def collect() -> np.ndarray:
-            try:
-                return np.concatenate([future.result() for future in futures])
-            except BrokenProcessPool:
-                return np.concatenate([self._once_more(_predict, model, films, *span) for span in spans])
-
-        return collect
+        answers = [self.workers.submit((Workbench.predict, model, films, *span)) for span in spans]
+        return lambda: np.concatenate([_sound(answer()) for answer in answers])
 
     def run_at_coordinator(self, task: CoordinatorTask[R]) -> R:
-        """What one worker makes of it, or the one that replaces it."""
-        try:
-            return self._submit(_run, task).result()
-        except BrokenProcessPool:
-            return self._once_more(_run, task)
-
-    def _once_more(self, work: Callable[..., Any], *arguments: object) -> Any:
-        """What the worker in place of a dead one makes of it; without its answer the round cannot end."""
-        try:
-            return self._submit(work, *arguments).result()
-        except BrokenProcessPool:
-            raise WorkFailed(
-                "a worker process died twice; is there enough memory? "
-                "The rounds so far are kept, and the run can be resumed, with fewer --workers if need be"
-            ) from None
+        return _sound(self.workers.submit((_run, task))())
 
     def close(self) -> None:
-        """End the workers at once: what counts is on disk, and after Ctrl-C nobody wants to wait for a round."""
-        workers = list((self.pool._processes or {}).values())
-        self.pool.shutdown(wait=False, cancel_futures=True)
-        for worker in workers:
-            worker.kill()
-        for worker in workers:
-            worker.join(timeout=10)
+        self.workers.stop()
+        self.kept.append(self.workers)
+
+
+def _sound(answer: Any) -> Any:
+    """Without this answer the round cannot end."""
+    if isinstance(answer, Lost):
+        raise WorkFailed(DIED_TWICE)
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
 
 
 class DeviceEngine:
@@ -162,10 +126,7 @@ class DeviceEngine:
 
     def train(self, assignments: Sequence[Assignment], answers: Path) -> Iterator[Update | Failure]:
         for assignment in assignments:
-            try:
-                yield self.bench.train(assignment, answer_file(answers, assignment))
-            except Exception as error:
-                yield Failure(assignment.site, reason_for(error))
+            yield _train(self.bench, assignment, answers)
 
     def predict(self, model: Path, films: str) -> Callable[[], np.ndarray]:
         spans = chunks(len(self.federation.films_of(films)))

@@ -83,10 +83,3 @@ class Federation:
 
     def initial_model(self) -> nn.Module:
         return build_model(self.network, seed_for(self.seed, "model"))
-
-    def share(self) -> None:
-        """Put all films into memory that worker processes see without a copy."""
-        sets = [held.films for held in self.reported.values()]
-        for films in [*self.pools, self.weighting, self.correction, *sets]:
-            if films is not None:
-                films.share()

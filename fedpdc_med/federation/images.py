@@ -1,4 +1,4 @@
-"""Films in memory (uint8, shared by processes) and the batched tensor work that turns them into training batches."""
+"""Films in memory (uint8) and the batched tensor work that turns them into training batches."""
 
 from dataclasses import dataclass
 
@@ -22,11 +22,6 @@ class Films:
     def of(cls, images: np.ndarray, labels: np.ndarray) -> "Films":
         pixels = torch.from_numpy(np.ascontiguousarray(images.transpose(0, 2, 3, 1))).permute(0, 3, 1, 2)
         return cls(pixels, torch.tensor(np.asarray(labels, dtype=np.int64)))
-
-    def share(self) -> "Films":
-        self.images.share_memory_()
-        self.labels.share_memory_()
-        return self
 
     def __len__(self) -> int:
         return len(self.labels)

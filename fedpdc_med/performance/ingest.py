@@ -1,7 +1,8 @@
 """How fast ingest reads films, beside a bare pydicom loop that only decodes and resizes them."""
 
-import multiprocessing
 import time
+from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -10,11 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedpdc_med.common.errors import UserError
-from fedpdc_med.common.processes import keep_memory
+from fedpdc_med.common.processes import Workers, keep_memory
 from fedpdc_med.imaging.ingest.labels import one_label
 from fedpdc_med.imaging.ingest.pipeline import ingest
-
-PRELOAD = ["__main__", "fedpdc_med.imaging.ingest.examine"]
 
 
 @dataclass(frozen=True)
@@ -38,13 +37,13 @@ def measure(folder: Path, stores: Path, *, processes: int, rounds: int, size: in
     if not files:
         raise UserError("there is no file *.dcm below the folder")
     bare, ours = [], []
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(PRELOAD)
-    with context.Pool(processes, _as_our_workers) as pool:
-        pool.map(partial(bare_film, size=size), files[: 2 * processes])
+    batches = [range(start, min(start + 8, len(files))) for start in range(0, len(files), 8)]
+    with Workers[Path, NDArray[np.uint8]](processes, ahead=1) as bare_loops:
+        bare_loops.open(_bare_loop, size)
+        deque(bare_loops.stream(files, batches[:processes]), maxlen=0)
         for turn in range(rounds):
             began = time.perf_counter()
-            films = list(pool.imap_unordered(partial(bare_film, size=size), files, chunksize=8))
+            films = list(bare_loops.stream(files, batches))
             bare.append(len(films) / (time.perf_counter() - began))
             result = ingest(
                 folder, "speed", labels=one_label("normal"), store=stores / str(turn), processes=processes, size=size
@@ -65,9 +64,10 @@ def bare_film(path: Path, size: int) -> NDArray[np.uint8]:
     return (film[0] / film.max() * 255).byte().numpy()
 
 
-def _as_our_workers() -> None:
+def _bare_loop(size: int) -> Callable[[Path], NDArray[np.uint8]]:
     """The bare loop gets what our workers have, or the comparison would measure the C library's memory management."""
     import torch
 
     torch.set_num_threads(1)
     keep_memory()
+    return partial(bare_film, size=size)

@@ -1,14 +1,13 @@
 """How fast a round is, beside the bare loop that bounds it and the loop that is usual; and what memory it takes."""
 
 import json
-import multiprocessing
 import resource
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +18,11 @@ from torch import Tensor, nn
 
 from fedpdc_med.benchmarks.catalogue import Experiment, make_experiment
 from fedpdc_med.benchmarks.run import build
+from fedpdc_med.common.processes import Workers
 from fedpdc_med.common.progress import progress
 from fedpdc_med.datasets import ImageSet
 from fedpdc_med.engines.local import ProcessEngine
+from fedpdc_med.engines.shared import Shared
 from fedpdc_med.federation.coordinator import Coordinator
 from fedpdc_med.federation.data import Federation
 from fedpdc_med.federation.images import Films
@@ -114,18 +115,15 @@ def step_on(model: nn.Module, optimiser: torch.optim.Optimizer, images: Tensor, 
     optimiser.step()
 
 
-_batches: list[tuple[Tensor, Tensor]] = []
-
-
-def _hold(batches: Sequence[tuple[Tensor, Tensor]]) -> None:
+def _bare_loops(batches: Sequence[tuple[Tensor, Tensor]]) -> Callable[[int], int]:
     torch.set_num_threads(1)
-    _batches.extend(batches)
+    return partial(_bare_loop, batches)
 
 
-def _bare_loop(steps: int) -> int:
+def _bare_loop(batches: Sequence[tuple[Tensor, Tensor]], steps: int) -> int:
     model, optimiser = plain_training()
     for i in range(steps):
-        step_on(model, optimiser, *_batches[i % len(_batches)])
+        step_on(model, optimiser, *batches[i % len(batches)])
     return steps
 
 
@@ -138,18 +136,22 @@ class BareLoops:
             (normalise(films.images[at : at + 64], federation.preparation).contiguous(), films.labels[at : at + 64])
             for at in range(0, 64 * 100, 64)
         ]
-        context = multiprocessing.get_context("spawn")
-        self.workers, self.steps = workers, steps
-        self.pool = ProcessPoolExecutor(workers, context, initializer=_hold, initargs=(batches,))
-        list(self.pool.map(_bare_loop, [20] * workers))
+        self.steps = [steps] * workers
+        self.workers = Workers[int, int](workers)
+        self.workers.open(_bare_loops, Shared(batches))
+        self._run([20] * workers)
 
     def rate(self) -> float:
         started = time.perf_counter()
-        done = sum(self.pool.map(_bare_loop, [self.steps] * self.workers))
-        return 64 * done / (time.perf_counter() - started)
+        self._run(self.steps)
+        return 64 * sum(self.steps) / (time.perf_counter() - started)
+
+    def _run(self, steps: list[int]) -> None:
+        for _ in self.workers.stream(steps, [[i] for i in range(len(steps))]):
+            pass
 
     def close(self) -> None:
-        self.pool.shutdown()
+        self.workers.close()
 
 
 def usual_rate(federation: Federation, steps: int = 120) -> float:
@@ -210,9 +212,9 @@ def _probe(sites: int, workers: int, rounds: int = 3) -> dict[str, Any]:
         coordinator = Coordinator(federation, engine, Run.create(Path(folder) / "run", {}))
         engine.predict(coordinator.run.checkpoint_file, "weighting")()
         records = [coordinator.run_round() for _ in range(rounds)]
+    asked = [engine.workers.submit((_peak_memory,)) for _ in range(workers)]
+    peak = _peak_memory() + sum(answer() for answer in asked)  # type: ignore[misc]
     engine.close()
-    largest_worker = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss + workers * largest_worker
     seconds = float(np.median([record["seconds"] for record in records]))
     return {
         "sites": sites,
@@ -220,6 +222,10 @@ def _probe(sites: int, workers: int, rounds: int = 3) -> dict[str, Any]:
         "seconds": seconds,
         "peak_megabytes": peak / 1024,
     }
+
+
+def _peak_memory(*_: object) -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 if __name__ == "__main__":

@@ -163,14 +163,13 @@ def _examine_all(
     tasks = [records[place] for place in todo]
     batches = batches_of(tasks)
     accepted = sum(outcome.verdict == Verdict.ACCEPTED for outcome in journal.outcomes.values())
-    workers: Workers[FilmRecord, Outcome] = Workers(
-        _start, (settings,), min(processes, len(todo)), seconds, ["fedpdc_med.imaging.ingest.examine"]
-    )
+    workers = Workers[FilmRecord, Outcome](min(processes, len(todo)), seconds, ahead=1)
     with workers, progress("reading films", len(records)) as step:
+        workers.open(_start, settings)
         began = time.perf_counter()
         step(len(done))
         try:
-            for index, result in workers.run(tasks, batches):
+            for index, result in workers.stream(tasks, batches):
                 outcome = _lost(result, seconds) if isinstance(result, Lost) else result
                 accepted += outcome.verdict == Verdict.ACCEPTED
                 journal.add([(todo[index], outcome)])

@@ -6,11 +6,9 @@ They let the whole software run without a patient's film. What a model reaches o
 import csv
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
@@ -20,7 +18,8 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 from pydicom.dataset import Dataset
 
-from fedpdc_med.common.errors import UserError
+from fedpdc_med.common.errors import UserError, WorkFailed
+from fedpdc_med.common.processes import Lost, Workers
 from fedpdc_med.common.progress import track
 from fedpdc_med.imaging.classes import CLASSES
 from fedpdc_med.imaging.phantoms.anatomy import AGE_BANDS, Anatomy, Picture, Rng, draw_anatomy, halves
@@ -173,9 +172,12 @@ def write_films(
     if workers == 1:
         deque(track(map(write, cases), "phantom films", len(cases)), maxlen=0)
     else:
-        # A forked child of a process that holds torch threads can hang.
-        with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-            deque(track(pool.map(write, cases, chunksize=16), "phantom films", len(cases)), maxlen=0)
+        with Workers[Case, None](workers, ahead=1) as pool:
+            pool.open(partial, write)
+            batches = [range(start, min(start + 16, len(cases))) for start in range(0, len(cases), 16)]
+            for _, written in track(pool.stream(cases, batches), "phantom films", len(cases)):
+                if isinstance(written, Lost):
+                    raise WorkFailed("a process that draws phantom films died twice; is there enough memory?")
     table = folder / "labels.csv"
     with table.open("w", newline="", encoding="utf-8") as out:
         rows = csv.writer(out, lineterminator="\n")

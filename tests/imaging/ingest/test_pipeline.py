@@ -160,7 +160,7 @@ def test_killed_and_run_again_it_ends_with_the_same_store_and_reads_no_film_twic
     )
     process = subprocess.Popen([sys.executable, "-c", code, str(source), str(stopped)], stderr=subprocess.DEVNULL)
     journal = stopped / ".ingest" / "outcomes.jsonl"
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while (
         process.poll() is None
         and time.monotonic() < deadline
