@@ -1,11 +1,14 @@
 """Results in words, before anybody prints or draws them: a page, a report and a terminal show the same sections."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     import pandas as pd
+
+NOT_ESTIMABLE, NONE = "not estimable", "\u2013"
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,18 @@ class Table:
 
 @dataclass(frozen=True)
 class Chart:
-    """What a picture shows, for whoever draws it: `says` is its description for people who cannot see it."""
+    """What a picture shows, for whoever draws it: `says` is its description for people who cannot see it.
+
+    | kind | a row of the frame | marks |
+    | --- | --- | --- |
+    | intervals | name, value, low, high; open, warn, beside where wanted | span, lines {word: place}, signed |
+    | matrix | numbers, a row each and a column each | text (same form), span, shade, diverging, outlined, square |
+    | lines | the place on the first axis; a column a line | bold (a column) |
+    | bars | the parts of one bar, a column each | |
+    | pairs | name, first, second | first, second: what they are |
+    | curves | name, x, y; low, high where there is a band | diagonal, lines {word: place}, order of the colours |
+    | reliability | from, to, count, promised, observed, low, high | |
+    """
 
     kind: Literal["intervals", "matrix", "lines", "bars", "pairs", "curves", "reliability"]
     frame: "pd.DataFrame"
@@ -40,15 +54,20 @@ class Chart:
 
 @dataclass(frozen=True)
 class Section:
-    """One part of a page: its sentences, then numbers, pictures, tables and notes."""
+    """One part of a page: its sentences, then numbers, pictures (side by side), tables, notes, and its own parts.
+
+    `level` is what an automatic check found, or `info` where there is nothing but sentences to show.
+    """
 
     title: str
     sentences: tuple[str, ...] = ()
+    bullets: tuple[str, ...] = ()
     numbers: tuple[Number, ...] = ()
     charts: tuple[Chart, ...] = ()
     tables: tuple[Table, ...] = ()
     notes: tuple[str, ...] = ()
-    level: Literal["", "alarm", "watch", "fine"] = ""
+    parts: tuple["Section", ...] = ()
+    level: Literal["", "info", "alarm", "watch", "fine", "not estimable"] = ""
 
 
 @dataclass(frozen=True)
@@ -58,6 +77,36 @@ class Check:
     what: str
     holds: bool
     found: str
+
+
+def two_decimals(value: float | None) -> str:
+    return NOT_ESTIMABLE if value is None or math.isnan(value) else f"{value:.2f}"
+
+
+def between(low: float, high: float) -> str:
+    """An interval in two decimals, or three where it would seem to have no width."""
+    if math.isnan(low) or math.isnan(high):
+        return ""
+    digits = 3 if high > low and f"{low:.2f}" == f"{high:.2f}" else 2
+    return f"{low:.{digits}f} to {high:.{digits}f}"
+
+
+def signed(value: float) -> str:
+    return NOT_ESTIMABLE if math.isnan(value) else f"{round(value, 2) + 0.0:+.2f}"  # + 0.0: never -0.00
+
+
+def p_value(value: float) -> str:
+    if math.isnan(value):
+        return ""
+    return "<0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def count(number: int, word: str) -> str:
+    return f"{number:,} {word}" + ("" if number == 1 else "s")
+
+
+def as_sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}." if text else ""
 
 
 def as_markdown(columns: Sequence[str], rows: Iterable[Sequence[str]], numbers: bool = False) -> str:

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 OK = "ok"
+MACRO = "mean of classes"
 NUMBERS = ("films", "loss", "score", "weight", "dissimilarity", "epsilon")
 
 
@@ -80,11 +81,12 @@ def spans(numbers: Iterable[int]) -> str:
 
 
 def recall_rounds(rounds: list[dict[str, Any]], classes: list[str]) -> pd.DataFrame:
-    """One row a round, a column a class (NaN where a round does not know it) and `accuracy`: the global model's."""
+    """One row a round, a column a class (NaN where a round does not know it), `accuracy` and MACRO, the mean recall."""
     rows = [
         {"round": record["round"], "accuracy": record.get("accuracy")}
         | {name: record.get("recall", {}).get(name) for name in classes}
         for record in rounds
     ]
     table = pd.DataFrame(rows, columns=["round", "accuracy", *classes])
-    return table.astype(dict.fromkeys(("accuracy", *classes), float))
+    table = table.astype(dict.fromkeys(("accuracy", *classes), float))
+    return table.assign(**{MACRO: table[classes].mean(axis=1)})

@@ -21,7 +21,7 @@ PREDICTIONS, SITES, CLASSES, ROUNDS = 100_000, 50, 20, 50
 LIMIT_SECONDS = 3.0
 NAMES = [f"finding-{k:02d}" for k in range(1, CLASSES + 1)]
 HOSPITALS = [f"hospital-{k:02d}" for k in range(1, SITES + 1)]
-SCRIPT = "from fedpdc_med.review.app.shell import PAGES, show\nshow(PAGES[{number}])\n"
+SCRIPT = "from fedpdc_med.review.app.shell import show_page\nshow_page({number})\n"
 
 
 def measure() -> dict[str, Any]:
@@ -29,7 +29,7 @@ def measure() -> dict[str, Any]:
     logging.disable(logging.WARNING)  # Streamlit warns again and again that no browser is there
     from streamlit.testing.v1 import AppTest
 
-    from fedpdc_med.review.app.shell import PAGES
+    from fedpdc_med.review.sections import PAGES
 
     with tempfile.TemporaryDirectory() as folder:
         runs = Path(folder)

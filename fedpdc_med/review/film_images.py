@@ -33,7 +33,7 @@ NO_IMAGES = (
 
 
 @dataclass(frozen=True)
-class Held:
+class SiteImages:
     """One site's films: row i of `about` (film, label, patient, source, height, width) describes images[i]."""
 
     images: np.ndarray
@@ -45,10 +45,10 @@ class Held:
 
 
 @dataclass(frozen=True)
-class Shelf:
+class RunImages:
     """The films of a run by site (`reference`, a site's name, or "" in a benchmark), and sentences about the absent."""
 
-    held: dict[str, Held]
+    held: dict[str, SiteImages]
     absent: dict[str, str]
 
     def images(self, sites: list[str], films: list[str]) -> list[np.ndarray | None]:
@@ -64,7 +64,7 @@ class Shelf:
         return self.absent.get(site, ELSEWHERE.format(site=site or "this run"))
 
 
-def open_shelf(view: RunView) -> Shelf:
+def images_of(view: RunView) -> RunImages:
     """Every film of a run that is on this machine."""
     try:
         kind = view.config.get("kind")
@@ -74,10 +74,10 @@ def open_shelf(view: RunView) -> Shelf:
             return _test_images(view)
     except (KeyError, TypeError, AttributeError):
         pass
-    return Shelf({}, {"": "This run does not say which films it used, so they cannot be shown."})
+    return RunImages({}, {"": "This run does not say which films it used, so they cannot be shown."})
 
 
-def _stores(view: RunView) -> Shelf:
+def _stores(view: RunView) -> RunImages:
     wanted = {str(site): str(print_) for site, print_ in view.config["data"]["fingerprints"].items()}
     folders = {fingerprint: folder for folder, fingerprint in _stores_on_this_machine(view)}
     held, absent = {}, {}
@@ -90,8 +90,8 @@ def _stores(view: RunView) -> Shelf:
         except (UserError, OSError, ValueError, KeyError):
             absent[site] = f"The film store of {site} is damaged; ingest its films again."
             continue
-        held[site] = Held(store.films, store.manifest)
-    return Shelf(held, absent)
+        held[site] = SiteImages(store.films, store.manifest)
+    return RunImages(held, absent)
 
 
 def _stores_on_this_machine(view: RunView) -> Iterator[tuple[Path, str]]:
@@ -106,7 +106,7 @@ def _stores_on_this_machine(view: RunView) -> Iterator[tuple[Path, str]]:
                     continue
 
 
-def _test_images(view: RunView) -> Shelf:
+def _test_images(view: RunView) -> RunImages:
     """A benchmark's test images, where $FEDPDC_DATA holds the images it was run with, in a layout without pickles."""
     from fedpdc_med.datasets import load
 
@@ -115,17 +115,17 @@ def _test_images(view: RunView) -> Shelf:
     try:
         images = load(name, Path(folder) if folder else None, pickles=False)
         if images.fingerprint() != data["fingerprint"]:
-            return Shelf({}, {"": f"The {name} images on this machine differ from the ones of this run."})
+            return RunImages({}, {"": f"The {name} images on this machine differ from the ones of this run."})
     except (UserError, OSError, ValueError):
-        return Shelf({}, {"": NO_IMAGES.format(name=name)})
+        return RunImages({}, {"": NO_IMAGES.format(name=name)})
     count = len(images.test_labels)
     about = pd.DataFrame({"film": [f"test-{i:05d}" for i in range(count)], "patient": "", "source": name})
     about = about.assign(label=np.array(images.classes)[images.test_labels], height="", width="")
-    return Shelf({"": Held(images.test_images, about)}, {})
+    return RunImages({"": SiteImages(images.test_images, about)}, {})
 
 
 @dataclass(frozen=True)
-class Gathered:
+class ImageSample:
     """Films of several sites side by side, for the shortcut checks; `shapes` is 0 where the original is unknown."""
 
     images: np.ndarray
@@ -136,9 +136,9 @@ class Gathered:
     shapes: np.ndarray
 
 
-def gather(shelf: Shelf, classes: list[str], most: int, seed: int = 0) -> Gathered | None:
+def gather(images: RunImages, classes: list[str], most: int, seed: int = 0) -> ImageSample | None:
     """Films of the run's classes from every site, a random `most` of them, because checks need no more."""
-    rows = [held.about.assign(site=site, row=np.arange(len(held.about))) for site, held in shelf.held.items()]
+    rows = [held.about.assign(site=site, row=np.arange(len(held.about))) for site, held in images.held.items()]
     if not rows:
         return None
     about = pd.concat(rows, ignore_index=True)
@@ -147,9 +147,9 @@ def gather(shelf: Shelf, classes: list[str], most: int, seed: int = 0) -> Gather
         return None
     if len(about) > most:
         about = about.sample(most, random_state=seed).sort_index()  # sorted: films of one site stay together
-    images = [held.images[about.loc[about["site"] == site, "row"].to_numpy()] for site, held in shelf.held.items()]
-    return Gathered(
-        np.concatenate(images),
+    drawn = [held.images[about.loc[about["site"] == site, "row"].to_numpy()] for site, held in images.held.items()]
+    return ImageSample(
+        np.concatenate(drawn),
         about["label"].to_numpy(str),
         about["source"].to_numpy(str),
         about["site"].to_numpy(str),

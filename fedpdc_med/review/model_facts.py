@@ -4,10 +4,10 @@ from typing import Any
 
 import pandas as pd
 
+from fedpdc_med.common.description import between, count, signed
 from fedpdc_med.evaluation.contributions import OK
 from fedpdc_med.evaluation.recall import Estimate
 from fedpdc_med.evaluation.sites import Headline, untaught_classes
-from fedpdc_med.review.app.widgets import between, count, signed
 from fedpdc_med.runs.by_method import is_main
 from fedpdc_med.runs.listing import RunView
 from fedpdc_med.runs.predictions import spoken

@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from fedpdc_med.review.app.shell import PAGES
+from fedpdc_med.review.sections import PAGES
 
-SCRIPT = "from fedpdc_med.review.app.shell import PAGES, show\nshow(PAGES[{number}])\n"
+SCRIPT = "from fedpdc_med.review.app.shell import show_page\nshow_page({number})\n"
 
 
 class Drawn:
@@ -53,7 +53,7 @@ def draw(monkeypatch):
 
     def drawn(runs, module, *, run=None, second=None, split=None, interval=None, query=None):
         monkeypatch.setenv("FEDPDC_RUNS", str(runs))
-        number = [page.module for page in PAGES].index(module)
+        number = [page.name for page in PAGES].index(module)
         test = AppTest.from_string(SCRIPT.format(number=number), default_timeout=30)
         for key, value in {"run": run, "second": second, "split": split, "interval": interval}.items():
             if value is not None:

@@ -17,8 +17,10 @@ from fedpdc_med import RESEARCH_USE_ONLY
 from fedpdc_med.common import console as terminal
 from fedpdc_med.common.errors import UserError
 from fedpdc_med.review import model_facts as facts
-from fedpdc_med.review.app import widgets as look
-from fedpdc_med.review.app.cache import opened
+from fedpdc_med.review.app.cache import kept, opened
+from fedpdc_med.review.app.widgets import LAYOUT, plain, show
+from fedpdc_med.review.sections import PAGES, Page, builder, films_of
+from fedpdc_med.review.style import ACCENT
 from fedpdc_med.runs.by_method import first_shown
 from fedpdc_med.runs.listing import RUN, Choice, Listed, RunView, list_runs, runs_folder, unfinished
 from fedpdc_med.runs.predictions import GLOBAL
@@ -28,29 +30,6 @@ NO_SECOND, NOBODY = "", "no second run"
 INTERVALS = {"wilson": "by patient (recommended)", "exact": "exact (Clopper-Pearson), films as if independent"}
 WHERE = "Of recall, on Overview, Per-class recall, subgroups and Sign-off; other pages have intervals by patient."
 REFRESH_SECONDS = 5.0
-
-
-class Page(NamedTuple):
-    title: str
-    icon: str
-    module: str  # imported when the page is first drawn: Grad-CAM and ROC pages bring heavy libraries
-
-    @property
-    def draw(self) -> Callable[[RunView, Choice], None]:
-        return import_module(f"fedpdc_med.review.app.{self.module}_page").page
-
-
-PAGES = (
-    Page("Overview", ":material/summarize:", "overview"),
-    Page("Per-class recall", ":material/bar_chart:", "recall"),
-    Page("Who shaped the model", ":material/groups:", "shaped"),
-    Page("Errors", ":material/grid_on:", "errors"),
-    Page("Operating point", ":material/tune:", "operating"),
-    Page("Calibration and discrimination", ":material/ssid_chart:", "calibration"),
-    Page("Shortcuts and subgroups", ":material/troubleshoot:", "shortcuts"),
-    Page("Compare", ":material/compare_arrows:", "compare"),
-    Page("Sign-off", ":material/fact_check:", "signoff"),
-)
 
 
 class Picked(NamedTuple):
@@ -63,14 +42,14 @@ class Picked(NamedTuple):
 
 def main() -> None:
     st.set_page_config(page_title="fedpdc review", page_icon=tab_icon(), layout="wide")
-    st.html(f"<style>{look.LAYOUT}</style>")
+    st.html(f"<style>{LAYOUT}</style>")
     picked: list[Picked] = []
     pages = [
         st.Page(
             partial(draw, page, picked),
             title=page.title,
             icon=page.icon,
-            url_path=page.module,
+            url_path=page.name,
             default=page is PAGES[0],
         )
         for page in PAGES
@@ -83,15 +62,15 @@ def main() -> None:
 
 def tab_icon() -> Image.Image:
     """Three white bars on blue, drawn here: a browser would fetch an icon that is only named from the web."""
-    icon = Image.new("RGB", (32, 32), look.ACCENT)
+    icon = Image.new("RGB", (32, 32), ACCENT)
     for left, top in ((5, 18), (13, 11), (21, 5)):
         icon.paste("white", (left, top, left + 6, 27))
     return icon
 
 
-def show(page: Page) -> None:
+def show_page(number: int) -> None:
     """One page in its frame, without the navigation."""
-    draw(page, frame(page.title))
+    draw(PAGES[number], frame(PAGES[number].title))
 
 
 def frame(title: str) -> list[Picked]:
@@ -103,7 +82,7 @@ def frame(title: str) -> list[Picked]:
         name, others = choose_run(root)
         view = opened(root, name)
         choice = choose(root, view, others)
-        st.markdown("  \n".join(look.plain(line) for line in said_of(view, choice.second)))
+        st.markdown("  \n".join(plain(line) for line in said_of(view, choice.second)))
         return [Picked(root, view, choice)]
     return []
 
@@ -112,9 +91,28 @@ def draw(page: Page, picked: list[Picked]) -> None:
     for root, view, choice in picked:
         with sentences(page.title):
             if view.status == "finished":
-                page.draw(view, choice)
+                content(page, view, choice)
             else:
                 st.fragment(partial(follow, page, root, view.name, choice), run_every=REFRESH_SECONDS)()
+
+
+def content(page: Page, run: RunView, choice: Choice) -> None:
+    if page.widgets:
+        import_module(f"fedpdc_med.review.app.{page.name}_page").page(run, choice)
+        return
+    for name in page.sections:
+        with what_there_is(run):
+            show(kept(builder(name), run, choice))
+
+
+@contextmanager
+def what_there_is(run: RunView) -> Iterator[None]:
+    """What a section needs may not be there: it is left out while the run is in progress, and says so otherwise."""
+    try:
+        yield
+    except UserError as error:
+        if str(error) != unfinished(run):
+            st.info(plain(error))
 
 
 @contextmanager
@@ -123,7 +121,7 @@ def sentences(title: str) -> Iterator[None]:
     try:
         yield
     except UserError as error:
-        st.error(look.plain(error), icon=":material/error:")
+        st.error(plain(error), icon=":material/error:")
     except Exception:
         log.error("the page %s could not be drawn\n%s", title, terminal.shown(format_exc()))
         st.error("This page could not be drawn; the terminal that runs the app says why.", icon=":material/error:")
@@ -135,14 +133,9 @@ def follow(page: Page, root: Path, name: str, choice: Choice) -> None:
         view = opened(root, name)
         if view.status == "finished":
             st.rerun()
-        st.info(
-            look.plain(f"{unfinished(view)}. This page follows the run by itself."), icon=":material/hourglass_top:"
-        )
-        try:
-            page.draw(view, choice)
-        except UserError as error:  # what a page needs may not be there yet
-            if str(error) != unfinished(view):
-                st.info(look.plain(error))
+        st.info(plain(f"{unfinished(view)}. This page follows the run by itself."), icon=":material/hourglass_top:")
+        with what_there_is(view):
+            content(page, view, choice)
 
 
 def choose_run(root: Path) -> tuple[str, list[Listed]]:
@@ -178,14 +171,14 @@ def said_of(view: RunView, second: RunView | None) -> Iterator[str]:
 
 
 def choose(root: Path, view: RunView, others: list[Listed]) -> Choice:
-    st.sidebar.caption(look.plain(f"Method: {facts.method_of(view)}"))
+    st.sidebar.caption(plain(f"Method: {facts.method_of(view)}"))
     second = pick(
         "Compare with", [NO_SECOND, *(listed.name for listed in others)], "second", lambda name: name or NOBODY
     )
     split, model = "", GLOBAL
     if view.splits:
         split = pick("Films", view.splits, "split", str)
-        st.sidebar.caption(look.plain(look.films_of(split)))
+        st.sidebar.caption(plain(films_of(split)))
         models = view.models_on(split)
         model = models[0] if len(models) == 1 else pick("Model", models, "model", view.title_of)
     remember("interval", list(INTERVALS))
@@ -203,7 +196,7 @@ def second_run(root: Path, name: str) -> RunView | None:
     try:
         return opened(root, name)
     except UserError as error:
-        st.sidebar.error(look.plain(error), icon=":material/error:")
+        st.sidebar.error(plain(error), icon=":material/error:")
         return None
 
 

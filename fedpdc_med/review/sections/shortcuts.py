@@ -1,4 +1,4 @@
-"""The shortcut checks on the films of a run, and sentences about what could not be checked."""
+"""Can a class be guessed without looking at the lung? The checks on the films of a run, and what was not checked."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -6,15 +6,26 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
+from fedpdc_med.common.description import Chart, Section, Table, count
+from fedpdc_med.common.errors import UserError
 from fedpdc_med.evaluation.confounding import Finding, source_by_label
-from fedpdc_med.evaluation.shortcuts import class_from_border, class_from_shape, source_from_image
-from fedpdc_med.review.film_images import Gathered, Shelf, gather
+from fedpdc_med.evaluation.shortcuts import (
+    ALARM_AUC,
+    WATCH_AUC,
+    class_from_border,
+    class_from_shape,
+    source_from_image,
+)
+from fedpdc_med.review.film_images import ImageSample, RunImages, gather, images_of
+from fedpdc_med.review.model_facts import is_medical
+from fedpdc_med.runs.listing import RunView, unfinished
 from fedpdc_med.runs.predictions import spoken
 
 MOST_FILMS = 8000
 MOST_NAMES = 3
 REFERENCE = "reference"
 ORDER = ("alarm", "watch", "fine", "not estimable")
+MOST_AREAS = 12
 
 
 @dataclass(frozen=True)
@@ -27,17 +38,63 @@ class Checked:
     whose: str
 
 
+def without_the_lung(run: RunView) -> Section:
+    if run.predictions is None:
+        raise UserError(unfinished(run))
+    found = check(images_of(run) if is_medical(run) else None, run.predictions, run.classes, run.sites)
+    sentence = (
+        f"Simple guesses on {count(found.films, 'film')} of {found.whose}, none of which sees more of the lung than a "
+        "16 by 16 picture. A model can use the same shortcuts, and then fails elsewhere. Judged by the lower end of "
+        "each interval."
+    )
+    parts = [describe(finding, run.classes) for finding in found.findings]
+    if found.not_checked:
+        parts.append(Section("Not checked", bullets=tuple(found.not_checked)))
+    return Section(
+        "Can a class be guessed without looking at the lung?",
+        (sentence,) if found.findings else (),
+        parts=tuple(parts),
+    )
+
+
+def describe(finding: Finding, classes: list[str]) -> Section:
+    charts: tuple[Chart, ...] = ()
+    tables: tuple[Table, ...] = ()
+    if "auc" not in finding.table:
+        tables = (Table("", source_counts(finding.table, classes)),)
+    elif not finding.table.empty:
+        charts = (areas(finding),)
+    return Section(finding.name, (finding.sentence,), charts=charts, tables=tables, level=finding.verdict)
+
+
+def areas(finding: Finding) -> Chart:
+    shown = finding.table.head(MOST_AREAS)
+    names = [f"{spoken(str(name))} ({n})" for name, n in zip(shown["target"], shown["films"], strict=True)]
+    frame = pd.DataFrame({"name": names, "value": shown["auc"], **shown[["low", "high"]]})
+    frame["warn"] = shown["low"] >= ALARM_AUC
+    lines = {"nothing": 0.5, "watch": WATCH_AUC, "alarm": ALARM_AUC}
+    marks = {"span": (0.3, 1.02), "lines": lines}
+    return Chart("intervals", frame, ("Area under the ROC curve", ""), f"Areas: {finding.name}", marks)
+
+
+def source_counts(table: pd.DataFrame, classes: list[str]) -> pd.DataFrame:
+    """From `source_by_label`, in the order of the classes."""
+    ordered = table[[name for name in classes if name in table.columns]]
+    shown = ordered.rename(columns={name: spoken(str(name)) for name in table.columns}).reset_index()
+    return shown.assign(source=[str(name) or "not recorded" for name in shown["source"]])
+
+
 def check(
-    shelf: Shelf | None, frame: pd.DataFrame, classes: list[str], sites: Collection[str] = (), seed: int = 0
+    images: RunImages | None, frame: pd.DataFrame, classes: list[str], sites: Collection[str] = (), seed: int = 0
 ) -> Checked:
     """Every check that the films on this machine allow; predictions stand in where there are none.
 
-    `sites` are those that the run names: a coordinator has no film of theirs. A benchmark has no shelf: its images are
+    `sites` are those that the run names: a coordinator has no film of theirs. A benchmark has no images: its images are
     not films.
     """
-    if shelf is None:
+    if images is None:
         return Checked([], ["Shortcuts are looked for in films; this run is a benchmark on everyday images."], 0, "")
-    gathered = gather(shelf, classes, MOST_FILMS, seed)
+    gathered = gather(images, classes, MOST_FILMS, seed)
     if gathered is None:
         films = frame.drop_duplicates(["site", "film"])
         finding = source_by_label(films["source"].to_numpy(str), films["label"].to_numpy(str))
@@ -51,11 +108,11 @@ def check(
     ]
     shape, not_checked = _shape(gathered, seed)
     findings += shape
-    unseen = sorted({*sites, *shelf.absent} - set(shelf.held))
+    unseen = sorted({*sites, *images.absent} - set(images.held))
     if unseen:
         not_checked.append(f"Films of {', '.join(unseen)} are not on this machine and were left out.")
     findings.sort(key=lambda finding: ORDER.index(finding.verdict))
-    return Checked(findings, not_checked, len(gathered.labels), _whose(set(shelf.held), bool(unseen)))
+    return Checked(findings, not_checked, len(gathered.labels), _whose(set(images.held), bool(unseen)))
 
 
 def _whose(held: set[str], some_are_away: bool) -> str:
@@ -67,7 +124,7 @@ def _whose(held: set[str], some_are_away: bool) -> str:
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 
-def _shape(films: Gathered, seed: int) -> tuple[list[Finding], list[str]]:
+def _shape(films: ImageSample, seed: int) -> tuple[list[Finding], list[str]]:
     known = np.flatnonzero((films.shapes > 0).all(axis=1))
     unknown = len(films.shapes) - len(known)
     if len(known) == 0:

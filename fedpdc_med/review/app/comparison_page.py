@@ -1,0 +1,26 @@
+"""Compare: which of the second run's models the chosen one is compared with."""
+
+import streamlit as st
+
+from fedpdc_med.common.errors import UserError
+from fedpdc_med.review.app.cache import kept
+from fedpdc_med.review.app.widgets import show
+from fedpdc_med.review.sections.comparison import paired
+from fedpdc_med.runs.listing import Choice, RunView, unfinished
+
+
+def page(run: RunView, choice: Choice) -> None:
+    if run.status != "finished":
+        raise UserError(unfinished(run))
+    second = choice.second
+    if second is None:
+        st.info("Choose a second run in the sidebar, under 'Compare with'.")
+        return
+    if choice.split not in second.splits:
+        raise UserError(f"The second run has no predictions on the {choice.split} films; choose other films or runs.")
+    models = second.models_on(choice.split)
+    model = models[0]
+    if len(models) > 1:
+        index = models.index(choice.model) if choice.model in models else 0
+        model = st.selectbox("Model of the second run", models, index=index, format_func=second.title_of)
+    show(kept(paired, run, choice, model))

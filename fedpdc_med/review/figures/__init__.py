@@ -1,1 +1,0 @@
-"""Plotly figures: a data frame in, a figure out."""

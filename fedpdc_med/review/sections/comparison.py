@@ -1,0 +1,97 @@
+"""Two runs on the same films, paired, class by class."""
+
+import pandas as pd
+
+from fedpdc_med.common.description import Chart, Section, Table, as_sentence, count, p_value, signed, two_decimals
+from fedpdc_med.evaluation.paired import Comparison, compare
+from fedpdc_med.review.sections import chosen, films_of, without_empty
+from fedpdc_med.runs.listing import Choice, RunView, films
+from fedpdc_med.runs.predictions import spoken
+
+CLEAR = 0.05  # Holm's p below which a difference is more than chance
+
+
+def paired(run: RunView, choice: Choice, model: str) -> Section:
+    """The chosen run and model beside the second run's `model`."""
+    second = choice.second
+    assert second is not None, "the page asks for a second run first"
+    found = compare(chosen(run, choice), films(second, Choice(model=model, split=choice.split)))
+    both = pd.concat([found.overall, found.by_class], ignore_index=True)
+    return Section(
+        "",
+        (
+            f"First run: {run.name} (model: {run.title_of(choice.model)})",
+            f"Second run: {second.name} (model: {second.title_of(model)})",
+            f"Films: {films_of(choice.split)}.",
+            verdict(found),
+        ),
+        charts=(differences(both),),
+        tables=(Table("", differences_text(both)),),
+        notes=(
+            "Each film is judged by both runs; only films on which exactly one is right count. The test is McNemar's "
+            "exact one; where patients have several films, its exact form by patient, in which a patient's films "
+            "change sides together. Holm's p allows for having asked about every class. A filled circle means Holm's "
+            "p below 0.05. The row of all films is accuracy, the others are recall.",
+            *([as_sentence(found.note)] if found.note else []),
+        ),
+    )
+
+
+def differences(table: pd.DataFrame) -> Chart:
+    """Second run less first."""
+    ends = table[["low", "high"]].abs().max().max()
+    reach = min(1.05, ends * 1.15 + 0.02) if ends == ends else 1.05
+    frame = pd.DataFrame(
+        {
+            "name": table["class"].map(spoken),
+            "value": table["difference"],
+            **table[["low", "high"]],
+            "open": ~(table["p_holm"] < CLEAR),
+        }
+    )
+    return Chart(
+        "intervals",
+        frame,
+        ("← first finds more   Difference in recall   second finds more →", "Class"),
+        "Difference in recall between the two runs, class by class",
+        {"span": (-reach, reach), "lines": {"": 0.0}, "signed": True},
+    )
+
+
+def verdict(found: Comparison) -> str:
+    """What the tests say in one or two sentences; no difference shown is not the same as no difference."""
+    row = found.overall.iloc[0]
+    size, better = f"{abs(row['difference']):.2f}", row["difference"] > 0
+    change = "no different" if size == "0.00" else f"{size} {'higher' if better else 'lower'}"
+    change += f" ({signed(row['low'])} to {signed(row['high'])})"
+    clear = found.by_class[found.by_class["p_holm"] < CLEAR]
+    up = [spoken(name) for name in clear.loc[clear["difference"] > 0, "class"]]
+    down = [spoken(name) for name in clear.loc[clear["difference"] < 0, "class"]]
+    parts = [f"On {count(found.films, 'film')} both runs have seen, the second run's accuracy is {change}."]
+    if up:
+        parts.append(f"It finds more of: {', '.join(up)}.")
+    if down:
+        parts.append(f"It finds fewer of: {', '.join(down)}.")
+    if not up and not down:
+        parts.append("No class differs beyond chance; with few films that is not the same as being equal.")
+    return " ".join(parts)
+
+
+def differences_text(table: pd.DataFrame) -> pd.DataFrame:
+    rows = table.to_dict("records")
+    shown = pd.DataFrame(
+        {
+            "class": table["class"].map(spoken),
+            "films": table["total"],
+            "first": table["first"].map(two_decimals),
+            "second": table["second"].map(two_decimals),
+            "difference": table["difference"].map(signed),
+            "95 % interval": [f"{signed(row['low'])} to {signed(row['high'])}" if row["total"] else "" for row in rows],
+            "only first right": table["only_first"],
+            "only second right": table["only_second"],
+            "p": table["p"].map(p_value),
+            "Holm's p": table["p_holm"].map(p_value),
+            "note": table["note"],
+        }
+    )
+    return without_empty(shown)

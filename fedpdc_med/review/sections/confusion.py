@@ -1,0 +1,90 @@
+"""What is called what, and the mistakes to be afraid of."""
+
+import math
+
+import pandas as pd
+
+from fedpdc_med.common.description import Chart, Section, Table, between, count, two_decimals
+from fedpdc_med.evaluation.confusion import MISSED, by_row, confusion, dangerous_cells, normal_class
+from fedpdc_med.review.sections import chosen
+from fedpdc_med.runs.listing import Choice, RunView
+from fedpdc_med.runs.predictions import spoken
+
+BOTH, COUNTS = 12, 25  # up to so many classes a cell has room for count and share, or for the count
+MOST_MISTAKES = 12
+
+
+def matrix(run: RunView, choice: Choice) -> Section:
+    return Section(
+        "Confusion matrix",
+        (matrix_words(run.classes),),
+        charts=(matrix_chart(confusion(chosen(run, choice))),),
+    )
+
+
+def matrix_words(classes: list[str]) -> str:
+    missed = " A red frame marks diseases called normal." if normal_class(classes) else ""
+    return f"Films, and their share of the row (the true class).{missed}"
+
+
+def matrix_chart(counts: pd.DataFrame, shown: tuple[str, str] | None = None) -> Chart:
+    """From `confusion`; the cell whose films are shown has a frame."""
+    classes = [str(name) for name in counts.index]
+    shares, normal = by_row(counts), normal_class(classes)
+    outlined = [(row, classes.index(normal), "missed") for row, one in enumerate(classes) if normal and one != normal]
+    if shown:
+        outlined.append((classes.index(shown[0]), classes.index(shown[1]), "chosen"))
+    text = None
+    if len(classes) <= COUNTS:
+        text = counts.astype(str).where(counts > 0, "") if len(classes) > BOTH else _with_shares(counts, shares)
+    return Chart(
+        "matrix",
+        shares.rename(index=spoken, columns=spoken),
+        ("called by the model", "true class"),
+        "Confusion matrix: films of each true class by what the model called them",
+        {"text": text, "span": (0, 1), "shade": "share of the row", "outlined": outlined, "square": True},
+    )
+
+
+def _with_shares(counts: pd.DataFrame, shares: pd.DataFrame) -> pd.DataFrame:
+    cells = [
+        [str(n) if math.isnan(share) else f"{n}\n{share:.0%}" for n, share in zip(*row, strict=True)]
+        for row in zip(counts.to_numpy(), shares.to_numpy(), strict=True)
+    ]
+    return pd.DataFrame(cells, counts.index, counts.columns)
+
+
+def mistakes(run: RunView, choice: Choice) -> Section:
+    """Mistakes that happened, then diseases never called normal."""
+    cells = dangerous_cells(chosen(run, choice))
+    missed, happened = cells["kind"] == MISSED, cells["count"] > 0
+    listed = pd.concat([cells[happened], cells[~happened & missed]])
+    shown = listed.head(MOST_MISTAKES)
+    table = pd.DataFrame(
+        {
+            "mistake": shown["name"],
+            "films": [f"{n} of {total}" for n, total in zip(shown["count"], shown["total"], strict=True)],
+            "share (95 %)": [
+                f"{two_decimals(share)} ({between(low, high)})"
+                for share, low, high in shown[["share", "low", "high"]].to_numpy()
+            ],
+        }
+    )
+    notes = []
+    if rest := len(listed) - len(shown):
+        notes.append(f"{count(rest, 'further mistake')} not listed; they are in the matrix.")
+    if missed.any():
+        notes.append(
+            "Diseases called normal stay in the list when they never happened: none among few is no proof of safety."
+        )
+    empty = "No film was called wrongly."
+    return Section(_title(cells), tables=(Table("", table, empty),), notes=tuple(notes))
+
+
+def _title(cells: pd.DataFrame) -> str:
+    missed = cells["kind"] == MISSED
+    if not missed.any():
+        return "Most frequent mistakes"
+    if (cells.loc[missed, "count"] == 0).any():
+        return "Mistakes made, then diseases never called normal"
+    return "Mistakes, diseases called normal first"

@@ -1,0 +1,129 @@
+"""What was trained, by whom, what for, and the three numbers that matter."""
+
+from dataclasses import replace
+
+import pandas as pd
+
+from fedpdc_med.common.description import NOT_ESTIMABLE, Chart, Number, Section, Table, between, two_decimals
+from fedpdc_med.evaluation.recall import Estimate, per_class_recall
+from fedpdc_med.evaluation.sites import Headline, headline
+from fedpdc_med.review import model_facts as facts
+from fedpdc_med.review.sections import chosen, films_of
+from fedpdc_med.review.signoff import model_hash
+from fedpdc_med.runs.listing import Choice, RunView, reported
+from fedpdc_med.runs.predictions import spoken
+
+SMALL_PART = "Estimates, not facts: mind the 95 % intervals, and that the worst class was picked after looking."
+
+
+def three_numbers(run: RunView, choice: Choice) -> Section:
+    found = numbers_of(run, choice)
+    second = on_the_same_films(choice)
+    other = numbers_of(second.second, second) if second and second.second else None
+    beside = _second_lines(found, second, other) if second and other else ("", "", "")
+    worst, macro = found.worst, found.macro
+    films = f"{worst.correct} of {worst.total} films found" if worst.total else ""
+    return Section(
+        "The three numbers that matter",
+        (f"Films: {films_of(choice.split)}. Model: {run.title_of(choice.model)}.",),
+        numbers=(
+            Number(
+                "Worst-class recall",
+                two_decimals(worst.value),
+                _said(worst_named(run, choice, found), inside(worst), films, worst.note, beside[0]),
+                warn=worst.low < 0.5,
+            ),
+            Number(
+                "Macro recall",
+                two_decimals(macro.value),
+                _said("mean of the classes", inside(macro), macro.note, beside[1]),
+            ),
+            _outside(run, choice, found, beside[2]),
+        ),
+        notes=(SMALL_PART,),
+    )
+
+
+def uses(run: RunView, choice: Choice) -> Section:
+    """What to beware of does not change with the films that a reader happens to look at."""
+    found, recall = None, None
+    if run.status == "finished":
+        choice = reported(run, choice)
+        found, recall = numbers_of(run, choice), per_class_recall(chosen(run, choice), choice.method)
+    return Section(
+        "",
+        parts=(
+            Section("Intended use", bullets=tuple(facts.intended_use(run))),
+            Section("When not to use it", bullets=tuple(facts.not_to_use(run, found, recall))),
+        ),
+    )
+
+
+def model(run: RunView) -> Section:
+    file = model_hash(run.folder) or "none: the run has no global model"
+    rows = [*facts.model_facts(run), ("Model file, SHA-256", file)]
+    return Section("What was trained", tables=(Table("", pd.DataFrame(rows, columns=["", "this run"])),))
+
+
+def sites(run: RunView) -> Section:
+    counts = facts.training_films(run)
+    charts: tuple[Chart, ...] = ()
+    if len(counts.columns) and len(counts):
+        named = counts.rename(index=run.title_of, columns=spoken)
+        charts = (Chart("bars", named, ("Training films", "Site"), "Training films of each class, one bar a site"),)
+    empty = "No round has been recorded yet, so the sites are not known."
+    return Section("By whom, on how much", charts=charts, tables=(Table("", facts.sites_table(run), empty),))
+
+
+def numbers_of(run: RunView, choice: Choice) -> Headline:
+    chosen(run, choice)
+    assert run.predictions is not None
+    return headline(run.predictions, choice.method, model=choice.model, split=choice.split)
+
+
+def on_the_same_films(choice: Choice) -> Choice | None:
+    """The choice for the second run: the same films, and the same model where it has it."""
+    second = choice.second
+    if second is None or second.status != "finished" or choice.split not in second.splits:
+        return None
+    models = second.models_on(choice.split)
+    return replace(choice, model=choice.model if choice.model in models else models[0])
+
+
+def worst_named(run: RunView, choice: Choice, found: Headline) -> str:
+    return facts.worst_named(found.worst, per_class_recall(chosen(run, choice), choice.method))
+
+
+def inside(estimate: Estimate) -> str:
+    text = between(estimate.low, estimate.high)
+    return f"95 % interval {text}" if text else ""
+
+
+def _second_lines(found: Headline, choice: Choice, other: Headline) -> tuple[str, str, str]:
+    """The same three numbers of the second run."""
+    run = choice.second
+    assert run is not None
+    worst, macro = other.worst, other.macro
+    named = worst_named(run, choice, other)
+    first = f"second run: {two_decimals(worst.value)} ({named}), {between(worst.low, worst.high)}"
+    mean = f"second run: {two_decimals(macro.value)}, {between(macro.low, macro.high)}"
+    if found.outside in other.drops:
+        return first, mean, f"second run there: {two_decimals(other.drops[found.outside].level)}"
+    if other.drop is None:
+        return first, mean, ""
+    return first, mean, f"second run, at {run.title_of(other.outside)}: {two_decimals(other.drop.level)}"
+
+
+def _outside(run: RunView, choice: Choice, found: Headline, second: str) -> Number:
+    label = "Macro recall at a site outside"
+    if found.drop is None:
+        why = "these are the outside films" if choice.split == "external" else "no site stayed outside the training"
+        return Number(label, NOT_ESTIMABLE, (why,))
+    drop = found.drop.macro
+    where = f"at {run.title_of(found.outside)}, which took no part"
+    below = _said(where, facts.worst_of(found), facts.changed_by(drop, choice.split), drop.note, second)
+    return Number(label, two_decimals(found.drop.level), below, warn=drop.low > 0)
+
+
+def _said(*lines: str) -> tuple[str, ...]:
+    return tuple(line for line in lines if line)

@@ -1,0 +1,52 @@
+"""Is it as good for everybody? Recall by sex, age band and view."""
+
+import pandas as pd
+
+from fedpdc_med.common.description import Section, Table, between, two_decimals
+from fedpdc_med.evaluation.subgroups import ATTRIBUTES, FEWEST, subgroup_recall
+from fedpdc_med.review.sections import chosen, films_of
+from fedpdc_med.runs.listing import Choice, RunView
+from fedpdc_med.runs.predictions import spoken
+
+NAMES = {"sex": "sex", "age_band": "age band", "view": "view"}
+ACROSS = 6  # classes that fit side by side
+
+
+def by_attribute(run: RunView, choice: Choice) -> Section:
+    table = subgroup_recall(chosen(run, choice), choice.method)
+    recorded = [name for name in ATTRIBUTES if (table["attribute"] == name).any()]
+    absent = [NAMES[name] for name in ATTRIBUTES if name not in recorded]
+    sentences = [f"Recall of each class by subgroup, on {films_of(choice.split)}."]
+    if absent:
+        sentences.append(f"Not recorded for these films, so not checked: {', '.join(absent)}.")
+    note = (
+        f"Recall with its 95 % interval, found of all films. Not shown: cells of fewer than {FEWEST} patients, and "
+        "those from which they could be worked out."
+    )
+    return Section(
+        "Is it as good for everybody?",
+        tuple(sentences),
+        tables=tuple(Table(f"By {NAMES[name]}", in_words(table, name, run.classes)) for name in recorded),
+        notes=(note,) if recorded else (),
+    )
+
+
+def in_words(table: pd.DataFrame, attribute: str, classes: list[str]) -> pd.DataFrame:
+    """One row a subgroup, one column a class; one row each where there are many classes."""
+    mine = table[table["attribute"] == attribute]
+    cells = [(str(row["value"]), str(row["class"]), _cell(row)) for _, row in mine.iterrows()]
+    if len(classes) > ACROSS:
+        return pd.DataFrame([{NAMES[attribute]: v, "class": spoken(c), "recall (95 %)": text} for v, c, text in cells])
+    wide: dict[str, dict[str, str]] = {}
+    for value, label, text in cells:
+        wide.setdefault(value, {NAMES[attribute]: value})[spoken(label)] = text
+    return pd.DataFrame(list(wide.values()))
+
+
+def _cell(row: pd.Series) -> str:
+    if row["suppressed"]:
+        return "not shown"
+    if not row["total"]:
+        return "no films"
+    recall = f"{two_decimals(row['recall'])} ({between(row['low'], row['high'])})"
+    return f"{recall}, {row['correct']:.0f} of {row['total']:.0f}"

@@ -1,0 +1,46 @@
+"""What all pictures share: colours, dashes, and names cut to the room there is."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+INK, MUTED, FAINT, GRID = "#1b2733", "#5b6770", "#c9d1d8", "#e6eaee"
+ACCENT, WARN = "#0b5c8a", "#a4262c"
+# Okabe and Ito's colours (without the yellow, too faint on white): told apart by colour-blind readers too.
+PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#8a6d00", "#1b2733", "#8c8c8c")
+DASHES = ("solid", "dash", "dot", "dashdot")
+# Pale to dark blue, even in lightness, so that a grayscale print keeps the order; and orange to blue around nothing.
+SHADES = ((0.0, "#eef4f8"), (0.25, "#d6e6f0"), (0.5, "#a9cce2"), (0.75, "#6aa5cb"), (1.0, "#0b4a72"))
+DIVERGING = ((0.0, "#e08e3c"), (0.5, "#ffffff"), (1.0, "#6fa8d0"))
+FEW = 10  # lines that can still be told apart; more are drawn as a matrix
+
+
+def colour_of(place: int) -> str:
+    return PALETTE[place % len(PALETTE)]
+
+
+def round_of(place: int) -> int:
+    """How often the colours have begun again: dashes and patterns then tell lines and bars apart."""
+    return place // len(PALETTE)
+
+
+def cut(text: object, longest: int) -> str:
+    words = " ".join(str(text).split())
+    return words if len(words) <= longest else words[: longest - 1] + "…"
+
+
+def nested(lines: pd.DataFrame, smallest: float = 7) -> np.ndarray:
+    """Sizes of the markers of lines (columns): larger for every later line that lies on a point, so that all show."""
+    values = lines.to_numpy(dtype=float)
+    near = 0.01 * np.nan_to_num(np.abs(values)).max(initial=0)
+    count = values.shape[1]
+    later = [(np.abs(values[:, place + 1 :] - values[:, [place]]) <= near).sum(axis=1) for place in range(count)]
+    step = smallest * min(0.6, 2.5 / max(count - 1, 1))
+    return smallest + step * np.array(later).T.reshape(values.shape)
+
+
+def ticks(places: Sequence[float]) -> int:
+    """Whole numbers between two ticks, about ten of them: a drawing library itself would mark half rounds."""
+    span = int(max(places) - min(places))
+    return next(step for power in range(9) for step in (10**power, 2 * 10**power, 5 * 10**power) if span <= 10 * step)
