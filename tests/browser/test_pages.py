@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 from fedpdc_med.evaluation.paired import compare
 from fedpdc_med.evaluation.recall import per_class_recall, worst_class
 from fedpdc_med.evaluation.sites import headline
-from fedpdc_med.review.app.shell import PAGES
+from fedpdc_med.review.sections import PAGES
 from fedpdc_med.runs.listing import open_run
 from fedpdc_med.runs.predictions import select
 
@@ -82,7 +82,7 @@ def test_two_runs_are_compared_film_by_film(runs, address, page, choose):
 def test_every_page_opens_at_tablet_width_without_scrolling_sideways(address, page):
     page.set_viewport_size({"width": 768, "height": 1024})
     for one in PAGES:
-        page.goto(f"{address}/{'' if one is PAGES[0] else one.module}?run=run-a")
+        page.goto(f"{address}/{'' if one is PAGES[0] else one.name}?run=run-a")
         expect(page.get_by_role("heading", name=one.title, exact=True)).to_be_visible()
         expect(page.get_by_text("could not be drawn")).to_have_count(0)
         main = page.get_by_test_id("stMain")
@@ -115,7 +115,7 @@ CUT_TITLES = """() => [...document.querySelectorAll(".js-plotly-plot")].flatMap(
 
 def test_in_a_narrow_window_no_word_is_broken_and_no_axis_title_cut(address, page):
     page.set_viewport_size({"width": 800, "height": 1000})
-    for module in ("", "recall", "errors", "operating", "calibration"):
+    for module in ("", "recall", "confusion", "operating", "calibration"):
         page.goto(f"{address}/{module}?run=run-b")  # no site outside: a card says "not estimable"
         expect(page.locator(".js-plotly-plot .xtitle").first).to_be_visible()
         expect(page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
@@ -153,7 +153,7 @@ def test_text_of_a_run_stays_text_in_the_browser(tmp_path, write_run, serve, pag
     write_run(tmp_path / "a", found, titles=titles, missing={(1, "hill"): ("rejected", EVIL)})
     with serve(tmp_path) as address:
         for one in PAGES:
-            page.goto(f"{address}/{'' if one is PAGES[0] else one.module}?run=a")
+            page.goto(f"{address}/{'' if one is PAGES[0] else one.name}?run=a")
             expect(page.get_by_role("heading", name=one.title, exact=True)).to_be_visible()
             page.wait_for_function(
                 "document.querySelectorAll('[data-testid=stSkeleton], [data-stale=true]').length == 0"
@@ -162,7 +162,7 @@ def test_text_of_a_run_stays_text_in_the_browser(tmp_path, write_run, serve, pag
             assert page.locator("img[src='x']").count() == 0, one.title
             assert page.locator("a[href*=evil]").count() == 0, one.title
             assert page.get_by_test_id("stMain").locator("strong", has_text="bold").count() == 0, one.title
-            if one.module in ("overview", "recall", "shaped"):
+            if one.name in ("overview", "recall", "shaped"):
                 expect(page.get_by_text(re.compile(re.escape("<img src=x onerror=alert(1)>"))).first).to_be_attached()
 
 
@@ -170,7 +170,7 @@ def test_the_app_answers_on_this_machine_only_and_sends_nothing_elsewhere(addres
     asked = []
     page.on("request", lambda request: asked.append(request.url))
     for one in PAGES:
-        page.goto(f"{address}/{'' if one is PAGES[0] else one.module}?run=run-a")
+        page.goto(f"{address}/{'' if one is PAGES[0] else one.name}?run=run-a")
         expect(page.get_by_role("heading", name=one.title, exact=True)).to_be_visible()
         page.wait_for_timeout(500)
     outside = [url for url in asked if not url.startswith((address, "data:", "blob:"))]

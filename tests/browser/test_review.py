@@ -40,7 +40,7 @@ def test_a_click_on_a_confusion_cell_shows_its_films_with_where_the_model_looked
     classes = list(counts.index)
     row = column = next(k for k in range(len(classes)) if counts.iat[k, k])  # the page opens with a mistake instead
     films = films_of_cell(holdout, classes[row], classes[column])
-    page.goto(f"{app}/errors")
+    page.goto(f"{app}/confusion")
     expect(page.get_by_role("heading", name=re.compile("called .*: "))).to_be_visible()
     click_cell(page, row, column, len(classes))
     expect(

@@ -126,7 +126,7 @@ def test_the_current_folder_gives_the_app_neither_code_nor_settings(app, port):
 
 def test_review_speed_prints_every_page_within_its_limit(monkeypatch, tmp_path):
     from fedpdc_med.performance import review as speed
-    from fedpdc_med.review.app.shell import PAGES
+    from fedpdc_med.review.sections import PAGES
 
     monkeypatch.setattr(speed, "PREDICTIONS", 2000)  # the command itself is for the full size
     found = json.loads(json.dumps(speed.measure()))

@@ -13,7 +13,7 @@ from fedpdc_med.datasets import load
 from fedpdc_med.federation.images import Films
 from fedpdc_med.imaging.store import read_store
 from fedpdc_med.models.inference import predict
-from fedpdc_med.review.film_images import gather, open_shelf
+from fedpdc_med.review.film_images import gather, images_of
 from fedpdc_med.review.gradcam import load_model, maps, preparation_of, side_by_side
 from fedpdc_med.runs.listing import open_run
 
@@ -24,7 +24,7 @@ def view(simulated):
 
 
 def test_every_predicted_film_is_found_with_the_pixels_that_the_model_saw(view):
-    frame, shelf = view.predictions, open_shelf(view)
+    frame, shelf = view.predictions, images_of(view)
     assert shelf.absent == {} and set(shelf.held) == {"reference", "north"}
     images = shelf.images(list(frame["site"]), list(frame["film"]))
     assert all(image is not None and image.shape == (1, 48, 48) for image in images)
@@ -35,7 +35,7 @@ def test_every_predicted_film_is_found_with_the_pixels_that_the_model_saw(view):
 
 
 def test_a_pseudonym_of_another_site_is_not_shown(view):
-    shelf = open_shelf(view)
+    shelf = images_of(view)
     film = shelf.held["north"].about["film"][0]
     assert shelf.images(["reference", "nowhere", "north"], [film, film, "0" * 16]) == [None, None, None]
 
@@ -45,7 +45,7 @@ def test_films_ingested_anew_are_not_taken_for_those_of_the_run(simulated, tmp_p
     shutil.rmtree(tmp_path / "home" / "phantoms")
     about = tmp_path / "home" / "reference" / "manifest.csv"
     about.write_text(about.read_text().replace("normal", "pneumonia", 1))
-    shelf = open_shelf(open_run(tmp_path / "home" / "runs", "tiny"))
+    shelf = images_of(open_run(tmp_path / "home" / "runs", "tiny"))
     assert shelf.held == {}
     assert "not on this machine" in shelf.absent["north"] and "damaged" in shelf.absent["reference"]
     assert str(tmp_path) not in " ".join(shelf.absent.values())
@@ -54,12 +54,12 @@ def test_films_ingested_anew_are_not_taken_for_those_of_the_run(simulated, tmp_p
 def test_a_run_that_came_alone_says_why_its_films_cannot_be_shown(simulated, tmp_path, monkeypatch):
     monkeypatch.setenv("FEDPDC_HOME", str(tmp_path / "empty"))
     shutil.copytree(simulated / "runs", tmp_path / "elsewhere" / "runs")
-    shelf = open_shelf(open_run(tmp_path / "elsewhere" / "runs", "tiny"))
+    shelf = images_of(open_run(tmp_path / "elsewhere" / "runs", "tiny"))
     assert shelf.held == {} and "FEDPDC_HOME" in shelf.why_not("north") and str(tmp_path) not in shelf.why_not("north")
 
 
 def test_gathered_films_keep_image_label_and_shape_together(view):
-    shelf = open_shelf(view)
+    shelf = images_of(view)
     gathered = gather(shelf, view.classes, 10_000)
     store = read_store(view.folder.parent.parent / "reference")
     rows = gathered.sites == "reference"
@@ -77,14 +77,14 @@ def test_a_benchmark_shows_its_test_images_while_they_are_the_same(tmp_path):
     experiment = make_experiment("digits", "quick", "fedavg", rounds=1)
     start(experiment, make_method("fedavg"), None, False, tmp_path / "digits", False, 1)
     view = open_run(tmp_path, "digits")
-    shelf = open_shelf(view)
+    shelf = images_of(view)
     first = view.predictions.iloc[0]
     (image,) = shelf.images([first["site"]], [first["film"]])
     heat = maps(load_model(view, 1, 16), preparation_of(view), image[None], [0])
     assert heat.shape == (1, 16, 16) and 0 <= heat.min() <= heat.max() <= 1
     assert side_by_side(image, heat[0]).startswith(b"\x89PNG")
     view.config["data"]["fingerprint"] = "another"
-    assert "differ" in open_shelf(view).why_not("")
+    assert "differ" in images_of(view).why_not("")
 
 
 def test_a_benchmarks_images_come_from_the_readers_own_folder_and_from_no_pickle(tmp_path, write_run, monkeypatch):
@@ -103,7 +103,7 @@ def test_a_benchmarks_images_come_from_the_readers_own_folder_and_from_no_pickle
     view.config.update(kind="benchmark", data=data)
     for folder, shown in (("", False), (tmp_path / "python", False), (binary.parent, True)):
         monkeypatch.setenv("FEDPDC_DATA", str(folder))
-        shelf = open_shelf(view)
+        shelf = images_of(view)
         assert ("" in shelf.held) == shown
         assert shown or "start the review with FEDPDC_DATA naming the folder" in shelf.why_not("")
     (image,) = shelf.images([""], ["test-00000"])

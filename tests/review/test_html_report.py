@@ -18,11 +18,12 @@ from fedpdc_med.evaluation.recall import per_class_recall
 from fedpdc_med.evaluation.sites import headline
 from fedpdc_med.imaging.store import read_store
 from fedpdc_med.review.html_report import make_report
-from fedpdc_med.review.sections.tables import usable
+from fedpdc_med.review.sections.operating_points import usable
 from fedpdc_med.review.signoff import model_hash, sign
 from fedpdc_med.runs.listing import open_run
 from fedpdc_med.runs.predictions import select
 
+DECISIONS, RANKING = "What holds now", "Does a film of a class get a higher probability than the others?"
 MISTAKES = "Mistakes made, then diseases never called normal"
 OUTSIDE = {"normal": (10, 20), "pneumonia": (8, 20), "covid-19": (9, 20), "tuberculosis": (2, 20)}
 
@@ -43,7 +44,7 @@ class Read(HTMLParser):
             self._table = self.tables.setdefault(self._heading, [])
         elif tag == "tr":
             self._table.append([])
-        elif tag in ("td", "th", "h2", "h3"):
+        elif tag in ("td", "th", "h2", "h3", "h4"):
             self._cell = ""
 
     def handle_data(self, data):
@@ -54,9 +55,9 @@ class Read(HTMLParser):
     def handle_endtag(self, tag):
         if tag in ("td", "th"):
             self._table[-1].append(self._cell)
-        elif tag in ("h2", "h3"):
+        elif tag in ("h2", "h3", "h4"):
             self._heading = self._cell
-        if tag in ("td", "th", "h2", "h3"):
+        if tag in ("td", "th", "h2", "h3", "h4"):
             self._cell = None
 
 
@@ -71,42 +72,43 @@ def test_every_number_is_the_one_that_evaluation_computes(tmp_path, write_run):
     mine = select(frame, model="global", split="holdout")
     _, page = report_of(tmp_path, "a")
     recall = per_class_recall(mine)
-    assert [row[:4] for row in page.tables["Recall of each class"][1:]] == [
+    assert [[row[0], row[2], row[3], row[1]] for row in page.tables["Recall of each class"][1:]] == [
         [
             {"covid-19": "COVID-19"}.get(row["class"], row["class"]),
             f"{row['recall']:.2f}",
             f"{row['low']:.2f} to {row['high']:.2f}",
-            f"{row['correct']} of {row['total']}",
+            f"{row['correct']}/{row['total']}",
         ]
         for row in recall.to_dict("records")
     ]
-    assert ["COVID-19", "0.90", "0.70 to 0.97", "18 of 20"] in [row[:4] for row in page.tables["Recall of each class"]]
+    assert ["COVID-19", "18/20", "0.90", "0.70 to 0.97"] in [row[:4] for row in page.tables["Recall of each class"]]
     numbers = headline(frame)
     for estimate in (numbers.worst, numbers.macro):
         assert f"95 % interval {estimate.low:.2f} to {estimate.high:.2f}" in page.text
     assert f"{numbers.drop.level:.2f}" in page.text
     assert f"{numbers.drop.macro.value:.2f} lower than on holdout" in page.text
     found = calibration(mine)
-    assert f"Brier score {found.brier:.3f}" in page.text
-    assert f"expected calibration error {found.ece:.3f}" in page.text
+    assert all(f"{value:.3f}" in page.text for value in (found.brier, found.brier_of_prevalence, found.ece))
     areas = discrimination(mine)
-    assert [row[2] for row in page.tables["Each class against the rest"][1:]] == [f"{auc:.2f}" for auc in areas["auc"]]
+    assert [row[2] for row in page.tables[RANKING][1:]] == [f"{auc:.2f}" for auc in areas["auc"]]
     weighting = select(frame, model="global", split="weighting")
-    for row, label in zip(page.tables["Operating points"][1:], open_run(tmp_path, "a").classes, strict=True):
+    for row, label in zip(
+        page.tables["Every class at its chosen threshold"][1:], open_run(tmp_path, "a").classes, strict=True
+    ):
         value = usable(choose_threshold(weighting, label).value)
         at = threshold_table(mine, label, [value]).iloc[0]
         assert row[1:3] == [f"{value:.3f}", f"{at['sensitivity']:.2f}"] and row[4] == f"{at['specificity']:.2f}"
     cells = dangerous_cells(mine)
     first = page.tables[MISTAKES][1]
-    assert first[:3] == [cells.loc[0, "name"], "disease missed", "15 of 20"]  # 5 of 20 tuberculosis films were found
-    assert "0.45 (0.26 to 0.66), 9 of 20" in page.tables["At sites that took no part"][1]
+    assert first[:2] == [cells.loc[0, "name"], "15 of 20"]  # 5 of 20 tuberculosis films were found
+    assert "0.45 (0.26 to 0.66), 9 of 20" in page.tables["Site by class"][-1]
 
 
 def test_mistakes_are_listed_in_the_order_that_their_title_says(tmp_path, write_run):
     # A film called wrongly is called the next class: pneumonia COVID-19, tuberculosis (the last) normal.
     write_run(tmp_path / "a", {"normal": (4, 4), "pneumonia": (0, 4), "covid-19": (4, 4), "tuberculosis": (4, 4)})
     _, page = report_of(tmp_path, "a")
-    assert [(row[0], row[2]) for row in page.tables[MISTAKES][1:]] == [
+    assert [(row[0], row[1]) for row in page.tables[MISTAKES][1:]] == [
         ("pneumonia called COVID-19", "4 of 4"),
         ("pneumonia called normal", "0 of 4"),
         ("COVID-19 called normal", "0 of 4"),
@@ -126,7 +128,7 @@ def test_the_page_needs_no_network_and_no_script(tmp_path, write_run):
     html, page = report_of(tmp_path, "a")
     assert not [tag for tag, _ in page.elements if tag in ("script", "link", "iframe", "object", "form", "base")]
     addresses = [attrs[key] for _, attrs in page.elements for key in ("src", "href") if key in attrs]
-    assert len(addresses) == 5 and all(address.startswith("data:image/svg+xml;base64,") for address in addresses)
+    assert len(addresses) >= 12 and all(address.startswith("data:image/svg+xml;base64,") for address in addresses)
     assert all(attrs["alt"] for tag, attrs in page.elements if tag == "img")
     assert "url(" not in html and "@import" not in html
     for address in addresses:
@@ -147,8 +149,10 @@ def test_text_of_a_run_and_of_a_reviewer_is_text(tmp_path, write_run):
     assert not [tag for tag, _ in page.elements if tag == "script"]
     assert not [attrs for _, attrs in page.elements if any(key.startswith("on") for key in attrs)]
     assert {row[0] for row in page.tables["Recall of each class"][1:]} == set(HOSTILE)
-    row = next(row for row in page.tables["Decisions"] if row[0] == HOSTILE[0])
-    assert row[1:3] == ["reject", HOSTILE[2]] and row[4:] == [HOSTILE[1], HOSTILE[0]]
+    row = next(row for row in page.tables[DECISIONS] if row[0] == HOSTILE[0])
+    assert row[3:] == ["reject", HOSTILE[2], HOSTILE[0]]
+    signed = page.tables["All decisions (1 decision), newest first"][1]
+    assert signed[1:6] == [HOSTILE[0], "reject", HOSTILE[2], HOSTILE[1], HOSTILE[0]]
     for _, attrs in page.elements:
         if "src" in attrs:
             picture = Read(base64.b64decode(attrs["src"].partition(",")[2]).decode())
@@ -167,12 +171,12 @@ def test_decisions_on_another_model_are_shown_as_no_longer_valid(tmp_path, write
         model_hash(folder),
     )
     _, page = report_of(tmp_path, "a")
-    decided = {row[0]: row for row in page.tables["Decisions"][1:]}
-    assert decided["COVID-19"][1:3] == ["accept", "Dr. Ruth"] and decided["COVID-19"][4:] == ["18 of 20", "fine"]
-    assert decided["tuberculosis"][1] == "not decided"
+    decided = {row[0]: row for row in page.tables[DECISIONS][1:]}
+    assert decided["COVID-19"][3:] == ["accept", "Dr. Ruth", "fine"]
+    assert decided["tuberculosis"][3] == "not decided"
     (folder / "model.safetensors").write_bytes(b"another model")
     _, page = report_of(tmp_path, "a")
-    assert page.tables["Decisions"][1][1] == "no longer valid (accept, on another model)"
+    assert page.tables[DECISIONS][1][3] == "no longer valid (accept, on another model)"
 
 
 def test_what_a_run_does_not_have_is_left_out_with_a_sentence(tmp_path, write_run):
@@ -184,10 +188,10 @@ def test_what_a_run_does_not_have_is_left_out_with_a_sentence(tmp_path, write_ru
     assert "there is no global model to report" in page.text and "the run has no global model" in page.text
     write_run(tmp_path / "nobody", {"normal": (5, 10), "pneumonia": (9, 10), "covid-19": (0, 0)})
     _, page = report_of(tmp_path, "nobody")
-    assert ["COVID-19", "not estimable", "", "0 of 0"] in [row[:4] for row in page.tables["Recall of each class"]]
+    assert ["COVID-19", "0/0", "not estimable", ""] in [row[:4] for row in page.tables["Recall of each class"]]
     assert "No reviewer has signed" in page.text
     write_run(tmp_path / "new", finished=False, rounds=0)
-    assert "No round is recorded" in report_of(tmp_path, "new")[1].text
+    assert "No round has been recorded yet" in report_of(tmp_path, "new")[1].text
 
 
 def test_twenty_classes_fit(tmp_path, write_run):
@@ -201,7 +205,7 @@ def test_films_of_a_real_simulation_are_checked_for_shortcuts(simulated, monkeyp
     monkeypatch.setenv("FEDPDC_HOME", str(simulated))
     _, page = report_of(simulated / "runs", "tiny")
     assert "class from the shape" in page.text and "class from the border" in page.text
-    counts = np.array([row[1:] for row in page.tables["Films of each source and class"][1:]], dtype=int)
+    counts = np.array([row[1:] for row in page.tables["source by label"][1:]], dtype=int)
     assert counts.sum() == len(read_store(simulated / "reference").films) + 15
 
 
@@ -236,9 +240,9 @@ def test_hospitals_of_one_title_stay_two(tmp_path, write_run):
     same = {"harbor": "City Hospital", "hill": "City Hospital"}
     write_run(tmp_path / "a", titles=same)
     _, read = report_of(tmp_path, "a")
-    rows = [row[0] for row in read.tables["On each site's own test films"][1:]]
+    rows = [row[0] for row in read.tables["Site by class"][1:]]
     assert rows == ["City Hospital (harbor)", "City Hospital (hill)"]
-    assert [row[0] for row in read.tables["Sites"][1:]] == rows
+    assert [row[0] for row in read.tables["By whom, on how much"][1:]] == rows
 
 
 def test_the_worst_of_several_outside_sites_is_said_to_be_that(tmp_path, write_run, another_outside):
@@ -246,7 +250,7 @@ def test_the_worst_of_several_outside_sites_is_said_to_be_that(tmp_path, write_r
     assert "sites outside" not in report_of(tmp_path, "a")[1].text
     another_outside(folder)
     read = report_of(tmp_path, "a")[1]
-    assert "Macro recall at island, which took no part" in read.text
+    assert "at island, which took no part" in read.text
     assert "the worst of 2 sites outside" in read.text
 
 
@@ -264,8 +268,8 @@ def test_what_hospitals_did_not_tell_is_no_number(tmp_path, write_run):
     never = {(t, "hill"): ("failed", "no answer within 20 s") for t in range(1, 5)}
     as_federation(write_run(tmp_path / "a", missing=never), silent="hill")
     read = report_of(tmp_path, "a")[1]
-    assert ["Trained by", "1 site; no update of hill was used"] in read.tables["The model"]
-    head, harbor, hill = read.tables["Sites"]
+    assert ["Trained by", "1 site; no update of hill was used"] in read.tables["What was trained"]
+    head, harbor, hill = read.tables["By whom, on how much"]
     assert [dict(zip(head, row, strict=True))["patients"] for row in (harbor, hill)] == ["not told", "not told"]
     assert (harbor[1], hill[1]) == ("yes", "no update used")
     assert (harbor[2], hill[2]) == ("60", "not told")

@@ -15,7 +15,8 @@ from fedpdc_med.runs.by_method import solo_beside
 from fedpdc_med.runs.listing import Choice, RunView, films, open_run
 from fedpdc_med.runs.predictions import GLOBAL, select, spoken
 
-MANY = 12  # columns above which numbers no longer fit into cells
+MANY, ACROSS = 12, 6  # columns up to which numbers fit into the cells of a picture, and text into those of a table
+BY_SITE = ("local", "external")
 
 
 def per_class(run: RunView, choice: Choice) -> Section:
@@ -85,30 +86,42 @@ def by_round(run: RunView) -> Section:
 
 
 def by_site(run: RunView, choice: Choice) -> Section:
+    """The sites' own films and those of external sites, unless the reader has chosen one of the two."""
     title = "Site by class"
-    split = choice.split if choice.split in ("local", "external") or "local" not in run.splits else "local"
-    frame = films(run, Choice(split=split, model=choice.model))
-    table = site_by_class(frame, choice.method)
-    if len(table) == 0 or set(table["site"]) <= {""}:
+    chosen(run, choice)
+    splits = [choice.split] if choice.split in BY_SITE else [split for split in BY_SITE if split in run.splits]
+    parts = [_site_matrix(run, Choice(split=split, interval=choice.interval, model=choice.model)) for split in splits]
+    shown = tuple(part for part in parts if part)
+    if not shown:
         why = "The images of this run belong to no site, so there is nothing to tell apart."
         return Section(title, (why,), level="info")
+    return Section(title, parts=shown)
+
+
+def _site_matrix(run: RunView, choice: Choice) -> Section | None:
+    table = site_by_class(films(run, choice), choice.method)
+    if len(table) == 0 or set(table["site"]) <= {""}:
+        return None
     filled = table[table["total"] > 0]
     few = int((filled["patients"] < SMALL).sum())
-    recall = _wide(run, table, table["recall"])
     cells = _wide(run, table, pd.Series([_of(row, NONE) for row in table.to_dict("records")], table.index))
-    in_cells = len(run.classes) <= MANY
-    marks = {"text": cells if in_cells else None, "span": (0, 1), "shade": "Recall"}
-    chart = Chart("matrix", recall, ("True class", "Site"), "Recall by site and class with counts", marks)
-    counts = cells.rename_axis("site").reset_index()
-    return Section(
-        title,
-        (
-            f"Films: {films_of(split)}. Each cell: films found / films of the class; {NONE} where there are none. "
-            f"{few} of {len(filled)} cells rest on fewer than {SMALL} patients: read them as hints.",
-        ),
-        charts=(chart,),
-        tables=() if in_cells else (Table("", counts),),
+    marks = {"text": cells if len(run.classes) <= MANY else None, "span": (0, 1), "shade": "Recall"}
+    says = f"Recall by site and class with counts, {choice.split} films"
+    chart = Chart("matrix", _wide(run, table, table["recall"]), ("True class", "Site"), says, marks)
+    sentence = (
+        f"Films: {films_of(choice.split)}. Each cell: films found / films of the class; {NONE} where there are none. "
+        f"{few} of {len(filled)} cells rest on fewer than {SMALL} patients: read them as hints."
     )
+    return Section("", (sentence,), charts=(chart,), tables=(Table("", by_site_text(run, table)),))
+
+
+def by_site_text(run: RunView, table: pd.DataFrame) -> pd.DataFrame:
+    """From `site_by_class`: one row a site, one column a class; one row each where there are many classes."""
+    texts = pd.Series([recall_of(row) for row in table.to_dict("records")], table.index)
+    if len(run.classes) <= ACROSS:
+        return _wide(run, table, texts).rename_axis("site").reset_index()
+    long = {"site": table["site"].map(run.title_of), "class": table["class"].map(spoken), "recall": texts}
+    return pd.DataFrame(long)[table["total"] > 0]
 
 
 def own_and_global(run: RunView, choice: Choice) -> Section:
@@ -159,6 +172,13 @@ def _wide(run: RunView, table: pd.DataFrame, values: pd.Series) -> pd.DataFrame:
     wide = table.assign(value=values).pivot(index="site", columns="class", values="value")
     wide = wide.loc[list(dict.fromkeys(table["site"])), run.classes]
     return wide.rename(index=run.title_of, columns=spoken)
+
+
+def recall_of(row: dict[Any, Any]) -> str:
+    if not row["total"]:
+        return "no films"
+    inside = between(row["low"], row["high"])
+    return f"{two_decimals(row['recall'])} ({inside}), {row['correct']:.0f} of {row['total']:.0f}"
 
 
 def _of(row: dict[Any, Any], none: str = NOT_ESTIMABLE) -> str:

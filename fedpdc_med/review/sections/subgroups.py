@@ -1,15 +1,17 @@
 """Is it as good for everybody? Recall by sex, age band and view."""
 
+from typing import Any
+
 import pandas as pd
 
-from fedpdc_med.common.description import Section, Table, between, two_decimals
+from fedpdc_med.common.description import Section, Table
 from fedpdc_med.evaluation.subgroups import ATTRIBUTES, FEWEST, subgroup_recall
 from fedpdc_med.review.sections import chosen, films_of
+from fedpdc_med.review.sections.recall import ACROSS, recall_of
 from fedpdc_med.runs.listing import Choice, RunView
 from fedpdc_med.runs.predictions import spoken
 
 NAMES = {"sex": "sex", "age_band": "age band", "view": "view"}
-ACROSS = 6  # classes that fit side by side
 
 
 def by_attribute(run: RunView, choice: Choice) -> Section:
@@ -34,7 +36,7 @@ def by_attribute(run: RunView, choice: Choice) -> Section:
 def in_words(table: pd.DataFrame, attribute: str, classes: list[str]) -> pd.DataFrame:
     """One row a subgroup, one column a class; one row each where there are many classes."""
     mine = table[table["attribute"] == attribute]
-    cells = [(str(row["value"]), str(row["class"]), _cell(row)) for _, row in mine.iterrows()]
+    cells = [(str(row["value"]), str(row["class"]), _cell(row)) for row in mine.to_dict("records")]
     if len(classes) > ACROSS:
         return pd.DataFrame([{NAMES[attribute]: v, "class": spoken(c), "recall (95 %)": text} for v, c, text in cells])
     wide: dict[str, dict[str, str]] = {}
@@ -43,10 +45,5 @@ def in_words(table: pd.DataFrame, attribute: str, classes: list[str]) -> pd.Data
     return pd.DataFrame(list(wide.values()))
 
 
-def _cell(row: pd.Series) -> str:
-    if row["suppressed"]:
-        return "not shown"
-    if not row["total"]:
-        return "no films"
-    recall = f"{two_decimals(row['recall'])} ({between(row['low'], row['high'])})"
-    return f"{recall}, {row['correct']:.0f} of {row['total']:.0f}"
+def _cell(row: dict[Any, Any]) -> str:
+    return "not shown" if row["suppressed"] else recall_of(row)

@@ -8,17 +8,17 @@ import pandas as pd
 import pytest
 
 from fedpdc_med.evaluation.operating_points import choose_threshold, threshold_table, with_predictive_values
-from fedpdc_med.review.sections.tables import decimals, usable
+from fedpdc_med.review.sections.operating_points import decimals, usable
 from fedpdc_med.review.signoff import model_hash
 from fedpdc_med.runs.listing import open_run
 from fedpdc_med.runs.predictions import select
 
-MINE = ("errors", "operating", "calibration", "shortcuts", "signoff")
+MINE = ("confusion", "operating", "calibration", "shortcuts", "signoff")
 
 
 def test_errors_names_the_dangerous_cells_and_shows_the_worst_first(tmp_path, write_run, draw):
     write_run(tmp_path / "a")
-    page = draw(tmp_path, "errors")
+    page = draw(tmp_path, "confusion")
     # 15 of 20 tuberculosis films are called the next class, which is normal again.
     assert page.table("mistake").loc[0].tolist() == ["tuberculosis called normal", "15 of 20", "0.75 (0.53 to 0.89)"]
     assert page.test.main.selectbox[0].value == ("tuberculosis", "normal")
@@ -28,21 +28,21 @@ def test_errors_names_the_dangerous_cells_and_shows_the_worst_first(tmp_path, wr
 
 def test_errors_of_films_that_are_elsewhere_say_so_and_still_list_them(tmp_path, write_run, draw):
     write_run(tmp_path / "a")
-    text = draw(tmp_path, "errors").text
+    text = draw(tmp_path, "confusion").text
     assert "films of reference are not on this machine" in text
     assert "film holdout-reference-0065" in text and str(tmp_path) not in text
 
 
 def test_errors_shows_another_cell_when_one_is_chosen(tmp_path, write_run, draw):
     write_run(tmp_path / "a")
-    page = draw(tmp_path, "errors")
+    page = draw(tmp_path, "confusion")
     page.test.main.selectbox[0].set_value(("covid-19", "covid-19")).run()
     assert "COVID-19 found: 18 of 20" in page.text
 
 
 def test_errors_shows_real_films_beside_where_the_model_looked(simulated, monkeypatch, draw):
     monkeypatch.setenv("FEDPDC_HOME", str(simulated))
-    page = draw(simulated / "runs", "errors")
+    page = draw(simulated / "runs", "confusion")
     assert len(page.test.main.get("image")) >= 1
     assert "where the model looked, not why" in page.text
     assert "not on this machine" not in page.text and "no map" not in page.text
@@ -247,13 +247,13 @@ def test_a_benchmark_has_no_other_films_and_no_shortcut_checks(tmp_path, write_r
     page = draw(tmp_path, "operating")
     assert any("flatters" in as_read(box.value) for box in page.test.main.warning)
     assert "benchmark" in draw(tmp_path, "shortcuts").text
-    assert draw(tmp_path, "errors").errors == []
+    assert draw(tmp_path, "confusion").errors == []
 
 
 def test_films_of_a_run_that_came_alone_are_not_shown(simulated, tmp_path, monkeypatch, draw):
     monkeypatch.setenv("FEDPDC_HOME", str(tmp_path / "empty"))
     shutil.copytree(simulated / "runs", tmp_path / "elsewhere" / "runs")
-    page = draw(tmp_path / "elsewhere" / "runs", "errors")
+    page = draw(tmp_path / "elsewhere" / "runs", "confusion")
     assert "not on this machine" in page.text and not page.test.main.get("image")
 
 

@@ -8,10 +8,10 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from fedpdc_med.cli.review import SETTINGS
-from fedpdc_med.review.app.shell import PAGES
+from fedpdc_med.review.sections import PAGES
 
 ROOT = Path(__file__).resolve().parents[3]
-MODULES = [page.module for page in PAGES]
+MODULES = [page.name for page in PAGES]
 HOSTILE = "<script>alert(1)</script> **bold** [a](http://evil.test) :red[x] $x$ `c`"
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from fedpdc_med.imaging.ingest.pipeline import ingest
 from fedpdc_med.imaging.store import COLUMNS, read_store, write_store
-from fedpdc_med.review.film_images import Held, Shelf
+from fedpdc_med.review.film_images import RunImages, SiteImages
 from fedpdc_med.review.html_report import make_report
 from fedpdc_med.review.sections.shortcuts import check
 from fedpdc_med.runs.listing import open_run
@@ -17,7 +17,7 @@ DARKCOVIDNET = Path(__file__).resolve().parents[4] / "shared" / "data" / "darkco
 CLASSES = ["normal", "covid-19"]
 
 
-def films(count: int = 120, seed: int = 0) -> Held:
+def films(count: int = 120, seed: int = 0) -> SiteImages:
     """Noise of two classes, square and of one source: nothing to find."""
     generator = np.random.default_rng(seed)
     manifest = pd.DataFrame("", index=range(count), columns=list(COLUMNS)).assign(
@@ -28,15 +28,15 @@ def films(count: int = 120, seed: int = 0) -> Held:
         height="512",
         width="512",
     )
-    return Held(generator.integers(0, 256, (count, 1, 48, 48), dtype=np.uint8), manifest)
+    return SiteImages(generator.integers(0, 256, (count, 1, 48, 48), dtype=np.uint8), manifest)
 
 
-def verdicts(shelf: Shelf) -> dict[str, str]:
-    return {finding.name: finding.verdict for finding in check(shelf, pd.DataFrame(), CLASSES).findings}
+def verdicts(images: RunImages) -> dict[str, str]:
+    return {finding.name: finding.verdict for finding in check(images, pd.DataFrame(), CLASSES).findings}
 
 
 def test_noise_raises_no_alarm():
-    found = verdicts(Shelf({"a": films(), "b": films(seed=1)}, {}))
+    found = verdicts(RunImages({"a": films(), "b": films(seed=1)}, {}))
     assert set(found) == {"source by label", "site from the image", "class from the border", "class from the shape"}
     assert "alarm" not in found.values() and "watch" not in found.values()
 
@@ -44,8 +44,8 @@ def test_noise_raises_no_alarm():
 def test_a_class_with_a_shape_of_its_own_alarms_first():
     held = films()
     covid = held.about["label"] == "covid-19"
-    tall = Held(held.images, held.about.assign(height=np.where(covid, "640", "512")))
-    found = check(Shelf({"a": tall}, {}), pd.DataFrame(), CLASSES)
+    tall = SiteImages(held.images, held.about.assign(height=np.where(covid, "640", "512")))
+    found = check(RunImages({"a": tall}, {}), pd.DataFrame(), CLASSES)
     assert (found.findings[0].name, found.findings[0].verdict) == ("class from the shape", "alarm")
     assert "COVID-19 can be told from height and width alone" in found.findings[0].sentence
     assert found.not_checked == [] and found.films == 120
@@ -53,20 +53,20 @@ def test_a_class_with_a_shape_of_its_own_alarms_first():
 
 def test_a_site_that_can_be_told_and_has_one_class_alarms():
     dark, bright = films(), films(seed=1)
-    dark = Held(dark.images // 2, dark.about.assign(label="normal"))
-    bright = Held(bright.images // 2 + 128, bright.about.assign(label="covid-19"))
-    found = check(Shelf({"dark": dark, "bright": bright}, {}), pd.DataFrame(), CLASSES)
+    dark = SiteImages(dark.images // 2, dark.about.assign(label="normal"))
+    bright = SiteImages(bright.images // 2 + 128, bright.about.assign(label="covid-19"))
+    found = check(RunImages({"dark": dark, "bright": bright}, {}), pd.DataFrame(), CLASSES)
     site = next(finding for finding in found.findings if finding.name == "site from the image")
     assert site.verdict == "alarm" and "learn the site in place of the disease" in site.sentence
 
 
 def test_what_could_not_be_checked_is_said():
     old = films()
-    old = Held(old.images, old.about.assign(height="", width=""))
-    found = check(Shelf({"a": old}, {"harbor": "away"}), pd.DataFrame(), CLASSES)
+    old = SiteImages(old.images, old.about.assign(height="", width=""))
+    found = check(RunImages({"a": old}, {"harbor": "away"}), pd.DataFrame(), CLASSES)
     assert "class from the shape" not in {finding.name for finding in found.findings}
     assert "older version" in found.not_checked[0] and "harbor" in found.not_checked[1]
-    half = Shelf({"a": old, "b": films(seed=1)}, {})
+    half = RunImages({"a": old, "b": films(seed=1)}, {})
     assert "120 films of unknown height and width" in check(half, pd.DataFrame(), CLASSES).not_checked[0]
 
 
@@ -74,8 +74,8 @@ def test_there_is_no_all_clear_for_a_class_of_unknown_shape():
     held = films(180)
     about = held.about.assign(label=np.tile(["normal", "pneumonia", "covid-19"], 60))
     about.loc[about["label"] == "covid-19", ["height", "width"]] = ""
-    shelf = Shelf({"a": Held(held.images, about)}, {})
-    found = check(shelf, pd.DataFrame(), ["normal", "pneumonia", "covid-19"])
+    images = RunImages({"a": SiteImages(held.images, about)}, {})
+    found = check(images, pd.DataFrame(), ["normal", "pneumonia", "covid-19"])
     shape = next(finding for finding in found.findings if finding.name == "class from the shape")
     assert shape.verdict == "not estimable"
     assert shape.sentence.startswith("Too few films of known height and width: COVID-19.")
@@ -85,7 +85,7 @@ def test_without_films_sources_are_counted_among_predictions_and_benchmarks_are_
     frame = pd.DataFrame(
         {"site": "a", "film": list("abcdabcd"), "source": ["x", "x", "y", "y"] * 2, "label": ["normal", "covid-19"] * 4}
     )
-    found = check(Shelf({}, {"a": "away"}), frame, CLASSES)
+    found = check(RunImages({}, {"a": "away"}), frame, CLASSES)
     assert [finding.name for finding in found.findings] == ["source by label"]
     assert found.findings[0].table.to_numpy().sum() == 4  # a film that two models predicted counts once
     assert "not on this machine" in found.not_checked[0]
@@ -97,8 +97,8 @@ def test_darkcovidnet_raises_the_alarm_on_the_page(tmp_path, monkeypatch, write_
         pytest.skip("needs the darkcovidnet films in ../shared/data")
     monkeypatch.setenv("FEDPDC_HOME", str(tmp_path))
     store = read_store(ingest(DARKCOVIDNET, "darkcovidnet", size=64, processes=2).store)
-    shelf = Shelf({"darkcovidnet": Held(store.films, store.manifest)}, {})
-    found = {finding.name: finding for finding in check(shelf, pd.DataFrame(), [*CLASSES, "pneumonia"]).findings}
+    images = RunImages({"darkcovidnet": SiteImages(store.films, store.manifest)}, {})
+    found = {finding.name: finding for finding in check(images, pd.DataFrame(), [*CLASSES, "pneumonia"]).findings}
     shape = found["class from the shape"]
     assert shape.verdict == "alarm" and shape.table.loc[0, "target"] == "covid-19"
     assert shape.table.loc[0, "auc"] > 0.95
@@ -112,12 +112,13 @@ def test_darkcovidnet_raises_the_alarm_on_the_page(tmp_path, monkeypatch, write_
 
 def test_films_of_hospitals_elsewhere_are_not_said_to_be_looked_at():
     """A coordinator's run: it has the reference set, and no film of its sites."""
-    found = check(Shelf({"reference": films()}, {}), pd.DataFrame(), CLASSES, ["harbor", "hill"])
+    found = check(RunImages({"reference": films()}, {}), pd.DataFrame(), CLASSES, ["harbor", "hill"])
     assert found.whose == "the reference"
     assert found.not_checked == ["Films of harbor, hill are not on this machine and were left out."]
-    some = check(Shelf({"reference": films(), "hill": films(seed=1)}, {}), pd.DataFrame(), CLASSES, ["harbor", "hill"])
+    two = RunImages({"reference": films(), "hill": films(seed=1)}, {})
+    some = check(two, pd.DataFrame(), CLASSES, ["harbor", "hill"])
     assert some.whose == "hill and the reference" and "Films of harbor are" in some.not_checked[0]
-    every = check(Shelf({"reference": films(), "hill": films(seed=1)}, {}), pd.DataFrame(), CLASSES, ["hill"])
+    every = check(two, pd.DataFrame(), CLASSES, ["hill"])
     assert every.whose == "all sites and the reference" and every.not_checked == []
 
 
