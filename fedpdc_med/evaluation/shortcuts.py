@@ -135,11 +135,10 @@ def _guess(
             name, "not estimable", f"Fewer than two groups have {FEWEST} patients: nothing to tell apart.", nothing
         )
     table = guess_table(features(rows), targets[rows], groups[rows], seed)
+    verdict = verdict_of(table["auc"].max(), table["low"].max())
     top = table.iloc[0]
-    verdict: Verdict = "alarm" if top["low"] >= ALARM_AUC else "watch" if top["low"] >= WATCH_AUC else "fine"
-    if verdict == "fine":
+    if verdict in ("fine", "not estimable"):
         top = table.sort_values("auc", ascending=False).iloc[0]
-        verdict = "not estimable" if top["auc"] >= WATCH_AUC else "fine"
     who, area = spoken(str(top["target"])), f"area {top['auc']:.2f} ({top['low']:.2f} to {top['high']:.2f})"
     sentence = {
         "alarm": f"{who} can be told {how}: {area}.",
@@ -148,6 +147,15 @@ def _guess(
         "fine": f"Next to nothing can be told {how}: at most {who}, {area}.",
     }[verdict]
     return Finding(name, verdict, sentence + small, table)
+
+
+def verdict_of(auc: float, low: float) -> Verdict:
+    """From the largest area and the largest lower end: an alarm must be certain, and so must an all-clear."""
+    if low >= ALARM_AUC:
+        return "alarm"
+    if low >= WATCH_AUC:
+        return "watch"
+    return "not estimable" if auc >= WATCH_AUC else "fine"
 
 
 def _films_to_guess(targets: np.ndarray, groups: np.ndarray, seed: int) -> tuple[np.ndarray, list[str]]:

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from scipy.special import logit
 from sklearn.metrics import average_precision_score, roc_auc_score, roc_curve
 
 from fedpdc_med.evaluation.discrimination import (
@@ -43,6 +44,16 @@ def test_with_one_film_a_patient_the_interval_is_delongs():
     assert auc_interval(scores, positive, np.arange(14))[1:] == pytest.approx(
         logit_interval(float(pairs.mean()), np.sqrt(variance))
     )
+
+
+def test_delongs_standard_error_of_hanley_and_mcneils_films():
+    """Hanley and McNeil 1982: 58 normal and 51 abnormal CT images, rated 1 to 5. Stata's `roctab` publishes 0.8932 with
+    DeLong's standard error, 0.0307."""
+    normal, abnormal = np.repeat(range(5), [33, 6, 6, 11, 2]), np.repeat(range(5), [3, 2, 2, 11, 33])
+    scores, positive = np.concatenate([normal, abnormal]) / 4, np.arange(109) >= 58
+    auc, low, high = auc_interval(scores, positive, np.arange(109))
+    standard_error = (logit(high) - logit(low)) / (2 * 1.959964) * auc * (1 - auc)  # the interval is one of the logit
+    assert (round(auc, 4), round(float(standard_error), 4)) == (0.8932, 0.0307)
 
 
 @pytest.mark.parametrize("interval", [auc_interval, average_precision_interval])

@@ -1,4 +1,5 @@
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.metrics import recall_score, roc_curve
 
@@ -108,7 +109,16 @@ def test_predictive_values_at_the_ends():
 def test_predictive_values_of_the_films_own_prevalence_are_plain_counts(scored):
     row = with_predictive_values(threshold_table(scored, "covid-19", [0.5]), 3 / 7).iloc[0]
     assert (row["ppv"], row["npv"]) == pytest.approx((2 / 3, 3 / 4))
-    assert row["ppv_low"] < row["ppv"] < row["ppv_high"] and row["npv_low"] < row["npv"] < row["npv_high"]
+
+
+def test_bounds_of_predictive_values_take_both_ends_at_once():
+    ends = {"sensitivity": 0.8, "sensitivity_low": 0.6, "sensitivity_high": 0.9}
+    ends |= {"specificity": 0.9, "specificity_low": 0.8, "specificity_high": 0.95}
+    row = with_predictive_values(pd.DataFrame([ends]), 0.2).iloc[0]
+    assert row["ppv"] == pytest.approx(0.16 / 0.24)
+    assert row["ppv_low"] == pytest.approx(0.12 / 0.28) and row["ppv_high"] == pytest.approx(0.18 / 0.22)
+    assert row["npv"] == pytest.approx(0.72 / 0.76)
+    assert row["npv_low"] == pytest.approx(0.64 / 0.72) and row["npv_high"] == pytest.approx(0.76 / 0.78)
 
 
 def test_no_films_make_a_table_without_numbers(frame_of):

@@ -28,6 +28,7 @@ def test_sign_flips_on_paper_and_by_counting_all_of_them():
 
 def test_holm_on_paper_and_around_classes_without_a_test():
     assert holm(np.array([0.01, 0.04, 0.03])) == pytest.approx([0.03, 0.06, 0.06])
+    assert holm(np.array([0.4, 0.5, 0.6])) == pytest.approx([1, 1, 1])  # 3 x 0.4, never above 1
     corrected = holm(np.array([0.6, np.nan, 0.01]))
     assert corrected[[0, 2]] == pytest.approx([0.6, 0.02]) and np.isnan(corrected[1])
 

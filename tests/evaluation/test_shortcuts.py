@@ -12,6 +12,7 @@ from fedpdc_med.evaluation.shortcuts import (
     shape_features,
     source_from_image,
     thumbnails,
+    verdict_of,
 )
 
 ORDER = ("alarm", "watch", "fine", "not estimable")
@@ -53,6 +54,21 @@ def test_border_features_do_not_see_the_inside():
     second[0, 0, 0, 0] ^= 255
     assert (border_features(first)[0] != border_features(second)[0]).any()
     assert border_features(np.zeros((1, 1, 64, 64), dtype=np.uint8)).tolist() == [[0, 0, 1] * 4]
+
+
+@pytest.mark.parametrize(
+    ("auc", "low", "verdict"),
+    [
+        (0.9, 0.8, "alarm"),
+        (0.9, np.nextafter(0.8, 0), "watch"),
+        (0.7, 0.6, "watch"),
+        (0.7, np.nextafter(0.6, 0), "not estimable"),
+        (0.6, 0.5, "not estimable"),
+        (np.nextafter(0.6, 0), 0.5, "fine"),
+    ],
+)
+def test_a_verdict_changes_at_its_mark_and_not_before(auc, low, verdict):
+    assert verdict_of(auc, low) == verdict
 
 
 def test_shape_features_on_paper():
