@@ -10,6 +10,7 @@ from fedpdc_med.common.description import Section
 from fedpdc_med.common.errors import UserError
 from fedpdc_med.review import model_facts as facts
 from fedpdc_med.review.sections import PAGES, Page, build, builder
+from fedpdc_med.review.signoff import read_decisions
 from fedpdc_med.review.svg_charts import picture
 from fedpdc_med.runs.listing import Choice, RunView, reported, unfinished
 from fedpdc_med.runs.predictions import GLOBAL
@@ -24,6 +25,7 @@ class Chapter(NamedTuple):
 
 def make_report(run: RunView, choice: Choice | None = None, now: datetime | None = None) -> str:
     """The page as text; what a run does not have is left out with a sentence."""
+    read_decisions(run.folder)  # damaged ones are not passed over
     choice = reported(run, choice or Choice())
     pages = sorted(PAGES, key=lambda page: page.title != FIRST)
     chapters = [chapter(page, run, choice) for page in pages]
@@ -47,9 +49,9 @@ def chapter(page: Page, run: RunView, choice: Choice) -> Chapter:
     for name in page.sections:
         try:
             sections.append(build(builder(name), run, choice))
-        except UserError as error:
+        except UserError:
             if not why_not(run):
-                sections.append(Section("", (str(error),), level="info"))
+                raise
     return Chapter(page, sections)
 
 

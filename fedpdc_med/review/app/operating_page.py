@@ -54,7 +54,7 @@ def explore(run: RunView, choice: Choice, frame: pd.DataFrame, label: str, found
     at = sliding.slider("Threshold", 0.0, 1.0, start, 10.0**-places, format=f"%.{places}f", key=key)
     asked = f"Prevalence of {plain(spoken(label))} where it is used (%)"
     percent = prevailing.number_input(asked, 0.0, 100.0, 10.0, 1.0, key="operating_prevalence")
-    if where and (not known or at != start):
+    if not known or at != start:
         st.info(described.OWN)
     curve = kept(described.curve, run, choice, label)
     show(described.at_threshold(frame, curve, label, at, percent, start if known else None, where))
