@@ -205,10 +205,8 @@ def test_films_of_a_real_simulation_are_checked_for_shortcuts(simulated, monkeyp
     monkeypatch.setenv("FEDPDC_HOME", str(simulated))
     _, page = report_of(simulated / "runs", "tiny")
     assert "class from the shape" in page.text and "class from the border" in page.text
-    counts = np.array(
-        [row[1:] for row in next(table for title, table in page.tables.items() if "source by label" in title)[1:]],
-        dtype=int,
-    )
+    sources = next(table for title, table in page.tables.items() if "source by label" in title)
+    counts = np.array([row[1:] for row in sources[1:]], dtype=int)
     assert counts.sum() == len(read_store(simulated / "reference").films) + 15
 
 
