@@ -124,7 +124,7 @@ def worst_of(record: dict[str, Any]) -> float:
 
 
 def described(method: dict[str, Any]) -> str:
-    """The method's name with every setting that is not its default, as in `fedpdc reference strength=1`."""
+    """The method's name with every setting that is not its default, as in `fedpdc soft-accuracy strength=1`."""
     fields = method_class(method["name"]).model_fields
     changed = [(key, value) for key, value in method.items() if key != "name" and value != fields[key].default]
     shown = [value if isinstance(value, str) else f"{key}={value:g}" for key, value in changed]

@@ -87,7 +87,7 @@ def run_experiment(
             "--set",
             metavar="KEY=VALUE",
             help=(
-                "Any setting of the method or the experiment, for instance correction=reference, strength=1, "
+                "Any setting of the method or the experiment, for instance correction=soft-accuracy, strength=1, "
                 "weighting=sharpened, mu=0.1, beta=0.5, tau=0.3, public_per_class=10. May be repeated."
             ),
         ),
@@ -101,7 +101,7 @@ def run_experiment(
 
       fedpdc benchmark run digits --method fedpdc
 
-      fedpdc benchmark run cifar10-cnn-b0.1 --method fedpdc --set correction=reference --data ~/data
+      fedpdc benchmark run cifar10-cnn-b0.1 --method fedpdc --set correction=soft-accuracy --data ~/data
     """
     from fedpdc_med.benchmarks import catalogue, results, tables
     from fedpdc_med.benchmarks import run as benchmark

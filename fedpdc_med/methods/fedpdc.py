@@ -20,24 +20,24 @@ class FedPDC(Method):
     """Weights by accuracy on the reference; the site's score corrects its next local training.
 
     The paper's own correction, `penalty`, adds a number that does not depend on the weights being trained, so its
-    gradient is zero and every local step is FedAvg's. `proximal` and `reference` are two readings that do act,
-    `cross-entropy` is `reference` with a loss that also acts where the site's model is sure of the wrong class.
+    gradient is zero and every local step is FedAvg's. `proximal` and `soft-accuracy` are two readings that do act,
+    `cross-entropy` is `soft-accuracy` with a loss that also acts where the site's model is sure of the wrong class.
     Weightings other than `accuracy` are not the paper's. On a balanced reference `recall` is the same as `accuracy`.
-    `by-films`, `equal` and `corrects=all-alike` do without the scores, to show what they are worth.
+    `by-films`, `equal` and `correction_factor=constant` do without the scores, to show what they are worth.
     """
 
     name: ClassVar[str] = "fedpdc"
-    correction: Literal["penalty", "proximal", "reference", "cross-entropy", "none"] = "penalty"
+    correction: Literal["penalty", "proximal", "soft-accuracy", "cross-entropy", "none"] = "penalty"
     strength: Strength = 10.0
-    corrects: Literal["by-score", "all-alike"] = "by-score"  # lambda times 1 - p_i, or times 1 at every site
+    correction_factor: Literal["by-score", "constant"] = "by-score"  # lambda times 1 - p_i, or times 1 at every site
     weighting: Literal["accuracy", "sharpened", "recall", "learned", "by-films", "equal"] = "accuracy"
     sharpness: float = Field(default=4.0, gt=0)  # k of `sharpened`: weights by p^k
 
     def parts(self) -> Parts:
-        correction = Correction(CORRECTIONS[self.correction], self.strength, self.corrects == "by-score")
+        correction = Correction(CORRECTIONS[self.correction], self.strength, self.correction_factor == "by-score")
         weighting = BySharpenedScore(self.sharpness) if self.weighting == "sharpened" else WEIGHTINGS[self.weighting]
         public = PublicFilms()
-        if self.correction in ("reference", "cross-entropy"):
+        if self.correction in ("soft-accuracy", "cross-entropy"):
             public = PublicFilms("minibatch", batch_ratio=midway if self.strength == "by-size" else as_large)
         return Parts(terms=(correction,), weighting=weighting, public=public)
 
@@ -104,7 +104,7 @@ def soft_accuracy(logits: Tensor, labels: Tensor) -> Tensor:
 CORRECTIONS: dict[str, Callable[[Context], Tensor | float] | None] = {
     "penalty": penalty,
     "proximal": proximal,
-    "reference": wrong,
+    "soft-accuracy": wrong,
     "cross-entropy": public_cross_entropy,
     "none": None,
 }

@@ -22,7 +22,7 @@ from fedpdc_med.runs.directory import Run
 IMAGES = 20_000
 VARIANTS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("fedpdc", {"correction": "proximal"}),
-    ("fedpdc", {"correction": "reference"}),
+    ("fedpdc", {"correction": "soft-accuracy"}),
     ("fedpdc-ce", {"strength": 1}),
     ("fedpdc-ce", {"weighting": "learned"}),
     ("data-sharing", {"copies": 5}),

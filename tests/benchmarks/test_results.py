@@ -129,7 +129,7 @@ def test_a_file_without_costs_is_named(tmp_path, text):
 
 
 def test_a_variant_of_ours_has_no_number_of_the_papers():
-    row = row_of(table([result(), result("fedpdc reference")]), "fedpdc reference")
+    row = row_of(table([result(), result("fedpdc soft-accuracy")]), "fedpdc soft-accuracy")
     assert row[["paper", "difference", "paper_to_reach"]].isna().all()
 
 
@@ -155,9 +155,9 @@ def test_the_setting_that_scored_best_is_chosen_whatever_the_test_images_say():
 
 def test_settings_are_chosen_apart_for_each_task_and_each_kind_of_method():
     runs = [
-        result("fedpdc reference strength=3", score=30.0),
+        result("fedpdc soft-accuracy strength=3", score=30.0),
         result("fedpdc", score=20.0),
-        result("fedpdc reference", score=10.0, changed={"tau": 0.3}),
+        result("fedpdc soft-accuracy", score=10.0, changed={"tau": 0.3}),
     ]
     assert by_score(runs)["best"].all()
 
@@ -240,9 +240,9 @@ def test_the_time_of_other_epochs_is_not_guessed():
 
 
 def test_the_time_of_another_strength_of_fedpdc_ce_is_not_guessed():
-    cost = {"fedpdc-ce": 1.24, "fedpdc-ce strength=1": 1.71, "fedpdc-ce learned": 1.46, "fedpdc reference": 1.63}
+    cost = {"fedpdc-ce": 1.24, "fedpdc-ce strength=1": 1.71, "fedpdc-ce learned": 1.46, "fedpdc soft-accuracy": 1.63}
     unknown = ["fedpdc-ce strength=0.3", "fedpdc-ce strength=1 learned"]  # with public minibatches of full size
-    known = {"fedpdc-ce": 1.24, "fedpdc-ce strength=1": 1.71, "fedpdc reference strength=3": 1.63}
+    known = {"fedpdc-ce": 1.24, "fedpdc-ce strength=1": 1.71, "fedpdc soft-accuracy strength=3": 1.63}
     rows = table([result(method) for method in [*known, *unknown]], cost)
     assert {method: row_of(rows, method)["time"] for method in known} == known
     assert all(row_of(rows, method)[["time"]].isna().all() for method in unknown)
@@ -316,12 +316,12 @@ def test_figures_are_drawn_for_each_setting(tmp_path):
 
 def test_the_command_of_a_run_names_every_setting_that_was_changed():
     experiment = make_experiment("cifar10-cnn-b0.1", "quick", "fedpdc", seed=2, tau=0.3)
-    method = make_method("fedpdc", correction="reference", strength=1)
+    method = make_method("fedpdc", correction="soft-accuracy", strength=1)
     assert command_of(experiment, method) == (
         "fedpdc benchmark run cifar10-cnn-b0.1 --method fedpdc --preset quick --seed 2 "
-        "--set correction=reference --set strength=1.0 --set tau=0.3"
+        "--set correction=soft-accuracy --set strength=1.0 --set tau=0.3"
     )
-    assert run_name(experiment, method) == "cifar10-cnn-b0.1-fedpdc-reference-strength=1-tau=0.3-quick-seed2"
+    assert run_name(experiment, method) == "cifar10-cnn-b0.1-fedpdc-soft-accuracy-strength=1-tau=0.3-quick-seed2"
 
 
 def test_sharing_the_public_images_is_a_way_of_the_method_and_has_no_honest_score(tmp_path):

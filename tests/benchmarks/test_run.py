@@ -26,7 +26,7 @@ def pixels(films):
 
 
 def test_sites_public_and_test_images_are_disjoint_and_complete():
-    federation = digits(settings={"correction": "reference"})
+    federation = digits(settings={"correction": "soft-accuracy"})
     held = np.concatenate([site.indices for site in federation.sites.values()])
     assert len(held) == len(set(held.tolist()))
     assert len(held) + len(federation.weighting) + len(federation.correction) == len(DIGITS.train_labels)
@@ -36,8 +36,8 @@ def test_sites_public_and_test_images_are_disjoint_and_complete():
 
 
 def test_a_method_that_trains_on_public_images_gets_half_of_the_same_ones():
-    scored_only, trained_on = digits(), digits(settings={"correction": "reference"})
-    shared = digits(settings={"correction": "reference"}, public_split="shared")
+    scored_only, trained_on = digits(), digits(settings={"correction": "soft-accuracy"})
+    shared = digits(settings={"correction": "soft-accuracy"}, public_split="shared")
     assert scored_only.correction is None
     assert np.bincount(scored_only.weighting.labels).tolist() == [10] * 10
     assert np.bincount(trained_on.weighting.labels).tolist() == [5] * 10
@@ -139,4 +139,5 @@ def test_a_row_says_in_which_ways_it_did_less_than_the_paper():
 
 def test_a_method_is_described_by_what_is_not_its_default():
     assert described({"name": "fedpdc", "correction": "penalty", "strength": 10.0}) == "fedpdc"
-    assert described({"name": "fedpdc", "correction": "reference", "strength": 1.0}) == "fedpdc reference strength=1"
+    changed = {"name": "fedpdc", "correction": "soft-accuracy", "strength": 1.0}
+    assert described(changed) == "fedpdc soft-accuracy strength=1"

@@ -212,7 +212,7 @@ def test_the_models_load_without_pickle(tmp_path):
         (["run", "digits", "--set", "sites=2000"], "sites"),
         (["run", "digits", "--set", "model=vgg"], "there is no model 'vgg'"),
         (
-            ["run", "digits", "--set", "correction=reference", "--set", "public_per_class=1"],
+            ["run", "digits", "--set", "correction=soft-accuracy", "--set", "public_per_class=1"],
             "`correction` split, which is empty",
         ),
         (["run", "digits", "--set", "public_per_class=0"], "the reference has no `weighting` films"),

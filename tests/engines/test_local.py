@@ -58,7 +58,7 @@ class Deadly:
 @pytest.mark.parametrize(
     ("method", "settings"),
     [
-        ("fedpdc", {"correction": "reference", "strength": 1, "weighting": "learned"}),
+        ("fedpdc", {"correction": "soft-accuracy", "strength": 1, "weighting": "learned"}),
         ("fedpdc", {}),
         ("server-finetune", {}),
     ],

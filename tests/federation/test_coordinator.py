@@ -395,7 +395,7 @@ def test_what_would_fail_later_is_said_before_the_first_round(tiny_federation, c
 
 
 def test_a_method_that_trains_on_the_reference_needs_a_correction_split(tiny_federation):
-    federation = tiny_federation("fedpdc", settings={"correction": "reference"})
+    federation = tiny_federation("fedpdc", settings={"correction": "soft-accuracy"})
     federation.check()
     finetuning = tiny_federation("server-finetune")
     with pytest.raises(UserError, match=r"method 'server-finetune'.*`correction` split"):

@@ -57,7 +57,7 @@ def test_the_papers_penalty_takes_fedavgs_steps_bit_for_bit(strength):
     assert penalty_loss == pytest.approx(fedavg_loss + added, rel=1e-4)  # it is in the loss, and nowhere else
 
 
-@pytest.mark.parametrize("correction", ["proximal", "reference", "cross-entropy"])
+@pytest.mark.parametrize("correction", ["proximal", "soft-accuracy", "cross-entropy"])
 def test_the_other_corrections_do_act(correction):
     fedavg, _ = trained(make_method("fedavg"))
     corrected, _ = trained(make_method("fedpdc", correction=correction, strength=1))

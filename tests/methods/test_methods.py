@@ -106,10 +106,10 @@ def test_fedpdc_proximal_holds_a_site_with_a_low_score_closer():
     assert loss.item() == pytest.approx(CROSS_ENTROPY + 2 * 0.6 / 2 * 4.25, rel=1e-6)
 
 
-def test_fedpdc_reference_adds_one_minus_the_soft_accuracy_on_public_films():
+def test_fedpdc_soft_accuracy_adds_one_minus_the_soft_accuracy_on_public_films():
     public = (torch.tensor([[1.0, 0.0]]), torch.tensor([1]))  # logits 1 and 0.5, so class 1 has 1 / (1 + e^0.5)
     by_hand = 2 * 0.6 * (1 - 1 / (1 + math.exp(0.5)))
-    fedpdc = make_method("fedpdc", correction="reference", strength=2)
+    fedpdc = make_method("fedpdc", correction="soft-accuracy", strength=2)
     loss = loss_of(fedpdc, score=0.4, public=lambda: public)
     assert loss.item() == pytest.approx(CROSS_ENTROPY + by_hand, rel=1e-6)
 
@@ -126,7 +126,7 @@ def test_soft_accuracy_of_even_odds_is_a_half():
     assert soft_accuracy(torch.zeros(4, 2), torch.tensor([0, 1, 1, 0])).item() == pytest.approx(0.5)
 
 
-@pytest.mark.parametrize("correction", ["penalty", "proximal", "reference", "cross-entropy"])
+@pytest.mark.parametrize("correction", ["penalty", "proximal", "soft-accuracy", "cross-entropy"])
 def test_a_site_without_a_score_is_not_corrected(correction):
     fedpdc = make_method("fedpdc", correction=correction, strength=7)
     loss = loss_of(fedpdc, global_model=GLOBAL, score=1.0)
@@ -147,7 +147,7 @@ def test_strength_by_size_lies_between_data_sharing_and_as_many_public_films_as_
 
 
 def test_fedpdc_can_correct_every_site_alike_to_show_what_the_scores_are_worth():
-    alike = make_method("fedpdc", corrects="all-alike", correction="proximal", strength=2)
+    alike = make_method("fedpdc", correction_factor="constant", correction="proximal", strength=2)
     loss = loss_of(alike, global_model=GLOBAL, score=0.9)
     assert loss.item() == pytest.approx(CROSS_ENTROPY + 2 / 2 * 4.25, rel=1e-6)
 

@@ -105,7 +105,7 @@ def test_a_site_that_is_not_there_at_the_start_costs_no_time(started):
 
 
 def test_correction_films_go_out_once_and_only_where_the_method_trains_on_them(started):
-    coordinator, _, room = started("fedpdc", correction="reference")
+    coordinator, _, room = started("fedpdc", correction="soft-accuracy")
     coordinator.run_round(), coordinator.run_round()
     carried = {(t, site): message["correction"] is not None for t, site, message in room.sent}
     assert [carried[1, site] for site in ("north", "south", "west")] == [True] * 3

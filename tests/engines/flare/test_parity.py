@@ -9,12 +9,12 @@ import pytest
         ("fedavg", {}),
         ("fedpdc", {"correction": "penalty"}),
         ("fedpdc", {"correction": "proximal"}),
-        ("fedpdc", {"correction": "reference", "strength": 1}),
+        ("fedpdc", {"correction": "soft-accuracy", "strength": 1}),
         ("fedpdc-ce", {}),
         ("fedpdc", {"correction": "none"}),
         ("moon", {}),
     ],
-    ids=["fedavg", "fedpdc-penalty", "fedpdc-proximal", "fedpdc-reference", "fedpdc-ce", "fedpdc-none", "moon"],
+    ids=["fedavg", "fedpdc-penalty", "fedpdc-proximal", "fedpdc-soft-accuracy", "fedpdc-ce", "fedpdc-none", "moon"],
 )
 def test_federation_and_simulation_end_with_the_same_bits(federation, sources, tmp_path, method, settings):
     apart = federation.run(federation.begin(tmp_path / f"apart-{tmp_path.name}", method, 3, settings))
