@@ -39,7 +39,7 @@ class Recording(DeviceEngine):
 def averaged(states: list[State], weights: list[float]) -> State:
     """In float64, as a reader of equation 3 would write it."""
     return {
-        name: sum(state[name].double() * weight for state, weight in zip(states, weights, strict=True)).float()
+        name: sum((state[name].double() * w for state, w in zip(states, weights, strict=True)), torch.zeros(())).float()
         for name in states[0]
     }
 
