@@ -9,9 +9,9 @@ from fedpdc_med.benchmarks.catalogue import Experiment, make_experiment, names, 
 from fedpdc_med.common.errors import UserError, again
 from fedpdc_med.common.files import parsed
 from fedpdc_med.methods import Method, make_method, method_class
-from fedpdc_med.runs.directory import Run
+from fedpdc_med.runs.directory import Run, read_run
 
-OF_SITE = ("status", "films", "score", "weight")  # kept of each site's last round
+OF_SITE = {"status", "films", "score", "weight"}  # kept of each site's last round
 LAST = 5  # rounds over which a score is averaged: one round's swings by several points
 KEPT = (  # what a table or figure takes from a kept result
     *("name", "experiment", "method", "preset", "seed", "changed", "rounds", "accuracy", "worst_recall", "score"),
@@ -47,9 +47,9 @@ def fingerprint(result: dict[str, Any]) -> str:
 def runs_at(folder: Path) -> list[Run]:
     """The run there, or all finished benchmark runs below."""
     if (folder / "config.toml").exists():
-        return [Run.open(folder)]
+        return [read_run(folder)]
     runs = [Run(config.parent) for config in sorted(folder.glob("**/config.toml"))]
-    return [Run.open(run.folder) for run in runs if run.finished and run.config.get("kind") == "benchmark"]
+    return [run for run in runs if run.finished and run.config.get("kind") == "benchmark"]
 
 
 def read_kept(file: Path) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def file_name(name: str, ending: str) -> str:
 
 def result_of(run: Run) -> dict[str, Any]:
     """One finished run in numbers; accuracies and recalls in per cent, of the test images, which chose nothing."""
-    config, rounds = run.config, run.rounds()
+    config, rounds = run.config, run.rounds
     if config.get("kind") != "benchmark":
         raise UserError(f"{run.folder} is not a benchmark run")
     if not run.finished:
@@ -85,9 +85,9 @@ def result_of(run: Run) -> dict[str, Any]:
     settings = {key: value for key, value in config["method"].items() if key != "name"}
     name = config["method"]["name"]
     experiment, method = recorded(config["experiment"], name), make_method(name, **settings)
-    accuracy = [round(100 * record["accuracy"], 3) for record in rounds]
-    worst = [round(100 * worst_of(record), 3) for record in rounds]
-    scores = [record["score"] for record in rounds if record.get("score") is not None]
+    accuracy = [round(100 * record.accuracy, 3) for record in rounds]
+    worst = [round(100 * (record.worst_recall or 0.0), 3) for record in rounds]
+    scores = [record.score for record in rounds if record.score is not None]
     changed = changed_settings(experiment)
     shared = changed.pop("public_split", "halves") == "shared"  # a way to use the public images, not another task
     if (shared and method.parts().public.used) or method.parts().trains == "public":
@@ -99,28 +99,21 @@ def result_of(run: Run) -> dict[str, Any]:
         "preset": experiment.preset,
         "seed": experiment.seed,
         "changed": changed,
-        "rounds": rounds[-1]["round"],
+        "rounds": rounds[-1].round,
         "accuracy": accuracy[-1],
         "worst_recall": worst[-1],
         "score": round(100 * sum(scores[-LAST:]) / len(scores[-LAST:]), 3) if scores else None,
         "accuracy_by_round": accuracy,
         "worst_recall_by_round": worst,
-        "sites": {site: {key: record.get(key) for key in OF_SITE} for site, record in rounds[-1]["sites"].items()},
-        "seconds_per_round": round(sum(record["seconds"] for record in rounds) / len(rounds), 3),
-        "bytes_per_round": round(sum(record.get("bytes", 0) for record in rounds) / len(rounds)),
+        "sites": {site: record.model_dump(include=OF_SITE) for site, record in rounds[-1].sites.items()},
+        "seconds_per_round": round(sum(record.seconds for record in rounds) / len(rounds), 3),
+        "bytes_per_round": round(sum(record.bytes or 0 for record in rounds) / len(rounds)),
         "less_than_paper": less_than_paper(experiment, method.name),
         "command": command_of(experiment, method),
         "versions": config["versions"],
         "git_commit": config.get("git_commit"),
         "data": {"name": config["data"]["name"], "fingerprint": config["data"]["fingerprint"]},
     }
-
-
-def worst_of(record: dict[str, Any]) -> float:
-    """The worst class's recall; of `solo` the mean over the sites of each model's own worst."""
-    if record.get("worst_recall") is not None:
-        return record["worst_recall"]
-    return min(v for v in record["recall"].values() if v is not None)  # runs of earlier versions
 
 
 def described(method: dict[str, Any]) -> str:

@@ -18,7 +18,7 @@ from fedpdc_med.federation.partition import class_counts, halve, hold_out, parti
 from fedpdc_med.federation.protocol import seed_for
 from fedpdc_med.federation.run import run_rounds
 from fedpdc_med.methods import Method, make_method
-from fedpdc_med.runs.directory import Run, git_commit, versions
+from fedpdc_med.runs.directory import Run, begin_run, git_commit, versions
 from fedpdc_med.runs.label_distribution import label_distribution
 from fedpdc_med.runs.plan import Network
 
@@ -30,7 +30,7 @@ def start(
     images = load(experiment.data, data, download)
     federation = build(experiment, method, images)
     federation.check()
-    with Run.begin(out, config_of(experiment, method, images, data, out), overwrite) as run:
+    with begin_run(out, config_of(experiment, method, images, data, out), overwrite) as run:
         picture(federation, run)
         run_rounds(federation, run, workers, label_of(experiment, method))
     return run

@@ -66,10 +66,10 @@ def resume(
     """
     from fedpdc_med.benchmarks import results, tables
     from fedpdc_med.benchmarks.run import resume as resume_benchmark
-    from fedpdc_med.runs.directory import Run
+    from fedpdc_med.runs.directory import read_run
     from fedpdc_med.simulation.simulate import resume as resume_simulation
 
-    opened = Run.open(run if run.exists() or run.is_absolute() else home() / "runs" / run)
+    opened = read_run(run if run.exists() or run.is_absolute() else home() / "runs" / run)
     if "federation" in opened.config:
         raise UserError(f"{run} is a run across hospitals; continue it with: fedpdc federation run")
     workers = workers or benchmark.cores()

@@ -106,6 +106,7 @@ def run_experiment(
     from fedpdc_med.benchmarks import catalogue, results, tables
     from fedpdc_med.benchmarks import run as benchmark
     from fedpdc_med.methods import make_method
+    from fedpdc_med.runs.directory import read_run
 
     chosen, overrides = parse_settings(settings or [], method)
     if rounds is not None:
@@ -116,7 +117,7 @@ def run_experiment(
     with ends_at_once():
         if resume and (folder / "config.toml").exists():
             check_same(folder, resolved, made)
-            run = benchmark.Run.open(folder)
+            run = read_run(folder)
             benchmark.resume(run, data, workers or cores())
         else:
             run = benchmark.start(resolved, made, data, download, folder, overwrite, workers or cores())
@@ -296,8 +297,9 @@ def parse_settings(pairs: list[str], method: str) -> tuple[dict[str, Any], dict[
 def check_same(folder: Path, experiment: "Experiment", method: "Method") -> None:
     """--resume must not quietly continue another run than the one described."""
     from fedpdc_med.benchmarks import run as benchmark
+    from fedpdc_med.runs.directory import read_run
 
-    config = benchmark.Run.open(folder).config
+    config = read_run(folder).config
     if config["kind"] != "benchmark":
         raise UserError(f"{folder} holds no benchmark run but a {config['kind']}; choose another --out")
     recorded, made = benchmark.experiment_of(config), benchmark.method_of(config)

@@ -72,17 +72,16 @@ def advising_name() -> Iterator[None]:
 def following(label: str, rounds: int) -> Iterator[Callable[["Run"], None]]:
     """A progress bar fed from a run directory that another process writes."""
     from fedpdc_med.common.progress import progress
+    from fedpdc_med.runs.directory import read_run
 
     seen = 0
     with progress(label, rounds) as step:
 
         def on_round(run: "Run") -> None:
             nonlocal seen
-            for record in run.rounds()[seen:]:
+            for record in read_run(run.folder).rounds[seen:]:
                 seen += 1
-                left_out = [name for name, site in record["sites"].items() if site["status"] in ("failed", "rejected")]
-                trouble = f", left out: {', '.join(left_out)}" if left_out else ""
-                step(1, f"accuracy {record['accuracy']:.3f}, {record['seconds']:.1f} s a round{trouble}")
+                step(1, record.in_short())
 
         yield on_round
 
@@ -119,6 +118,7 @@ def try_out(
     from fedpdc_med.engines.flare.parties import Parties
     from fedpdc_med.engines.flare.trial import Trial, scratch, trial_sites
     from fedpdc_med.methods import make_method
+    from fedpdc_med.runs.directory import read_run
     from fedpdc_med.simulation.phantoms import open_films
     from fedpdc_med.simulation.simulate import Settings
 
@@ -136,7 +136,7 @@ def try_out(
         run = trial.begin(folder, fixed, made, overwrite)
         trial.start(parties)
         trial.run(run, pace, on_round)
-    print_result({method: run}, method)
+    print_result({method: read_run(folder)}, method)
 
 
 @app.command()
@@ -218,7 +218,7 @@ def run(
     from fedpdc_med.engines.flare.trial import draw_skew
     from fedpdc_med.imaging.reference import read_reference
     from fedpdc_med.methods import make_method
-    from fedpdc_med.runs.directory import Run
+    from fedpdc_med.runs.directory import read_run
     from fedpdc_med.simulation.simulate import Settings
 
     folder = home() / "runs" / checked_run(name, f"--name {name}")
@@ -228,7 +228,7 @@ def run(
     fixed = Settings(rounds=rounds, tau=checked_share(tau), model=model, norm=checked_norm(norm), seed=seed)
     with advising_name():
         if (folder / "config.toml").exists() and not overwrite:
-            opened = Run.open(folder)
+            opened = read_run(folder)
             if "federation" not in opened.config:
                 raise UserError(f"{folder} holds a run of this machine alone, no federation's; choose another --name")
             check_same(opened, fixed, made)
@@ -244,8 +244,8 @@ def run(
     else:
         with following(method, rounds) as on_round:
             run_jobs(kit, plan_of(opened.config, reference), opened, list(agreed.sites), rounds, pace, on_round)
-        draw_skew(opened)
-    print_result({method: opened}, method)
+        draw_skew(folder)
+    print_result({method: read_run(folder)}, method)
 
 
 @app.command()
@@ -259,10 +259,10 @@ def status(
     """
     from fedpdc_med.common.paths import home
     from fedpdc_med.engines.flare.status import latest_run, status_of, who_is_there
-    from fedpdc_med.runs.directory import Run
+    from fedpdc_med.runs.directory import read_run
 
     runs = home() / "runs"
-    found = Run.open(runs / checked_run(name, f"--name {name}")) if name else latest_run(runs)
+    found = read_run(runs / checked_run(name, f"--name {name}")) if name else latest_run(runs)
     now = status_of(found, who_is_there(kit))
     title = "Who is connected" if found is None else f"{found.folder.name}: round {now.round} of {now.rounds}"
     shown = table(f"{title}{', finished' if now.finished else ''}")

@@ -70,7 +70,7 @@ def simulate(
     from fedpdc_med.common.paths import shipped
     from fedpdc_med.hospitals.site import load_sites
     from fedpdc_med.methods import make_method
-    from fedpdc_med.runs.directory import Run
+    from fedpdc_med.runs.directory import read_run
     from fedpdc_med.simulation import simulate as simulation
     from fedpdc_med.simulation.phantoms import open_films
 
@@ -94,7 +94,7 @@ def simulate(
     for name, folder in folders.items():
         with ends_at_once():
             if resume and (folder / "config.toml").exists():
-                runs[name] = Run.open(folder)
+                runs[name] = read_run(folder)
                 check_same(runs[name], fixed, made[name])
                 if simulation.fingerprints(sources) != runs[name].config["data"]["fingerprints"]:
                     raise UserError(f"{folder} holds a run of other hospitals or films; choose another --out")
@@ -152,9 +152,9 @@ def compare(
     Example: fedpdc compare fedpdc-data/runs/simulate-*
     """
     from fedpdc_med.evaluation.across_runs import differences, found_in, site_table, summary, told_apart
-    from fedpdc_med.runs.directory import Run
+    from fedpdc_med.runs.directory import read_run
 
-    found = told_apart([found_in(Run.open(folder), split) for folder in runs])
+    found = told_apart([found_in(read_run(folder), split) for folder in runs])
     tables = {
         f"Recall on the {split} films over seeds (mean ± standard deviation)": summary(found),
         f"Difference to {baseline}, seed by seed (p of a paired t-test, by Holm)": differences(found, baseline),

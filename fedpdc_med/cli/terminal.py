@@ -81,7 +81,7 @@ def print_external(run: "Run") -> None:
     from fedpdc_med.evaluation.recall import per_class_recall
     from fedpdc_med.runs.predictions import GLOBAL, select
 
-    frame = run.predictions()
+    frame = run.final_predictions()
     for site in frame.loc[frame["split"] == "external", "site"].unique():
         table = per_class_recall(select(frame, model=GLOBAL, split="external", site=site))
         known = table[table["total"] > 0]

@@ -90,6 +90,10 @@ def replace_bytes(path: Path, content: bytes) -> None:
     partial.replace(path)
 
 
+def replace_text(path: Path, text: str) -> None:
+    replace_bytes(path, text.encode())
+
+
 @contextlib.contextmanager
 def locked(path: Path, busy: str | None = None) -> Iterator[None]:
     """Hold a lock file: wait until nobody else does, or stop with the words `busy`. A process that dies lets go."""

@@ -2,9 +2,9 @@
 
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
@@ -53,9 +53,3 @@ def track(items: Iterable[T], description: str, total: int) -> Iterator[T]:
         for item in items:
             yield item
             step()
-
-
-def round_note(record: Mapping[str, Any]) -> str:
-    left_out = [name for name, site in record["sites"].items() if site["status"] in ("failed", "rejected")]
-    trouble = f", left out: {', '.join(left_out)}" if left_out else ""
-    return f"accuracy {record['accuracy']:.3f}, {record['seconds']:.1f} s a round{trouble}"

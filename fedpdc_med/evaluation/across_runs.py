@@ -40,7 +40,7 @@ def found_in(run: Run, split: str) -> Found:
     config = run.config
     if config.get("kind") != "simulation":
         raise UserError(f"{run.folder} is not a run of fedpdc simulate")
-    frame, classes = run.predictions(), config["classes"]
+    frame, classes = run.final_predictions(), config["classes"]
     if split not in set(frame["split"]):
         raise UserError(f"{run.folder} has no {split} films; it has: {', '.join(sorted(set(frame['split'])))}")
     recalls = {model: recall_of(frame, model, split) for model in frame["model"].unique()}

@@ -1,31 +1,32 @@
 """Who shaped the model: what each site scored and weighed, round by round, and why some did not count."""
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 import pandas as pd
+
+from fedpdc_med.runs.schema import Round
 
 OK = "ok"
 MACRO = "mean of classes"
 NUMBERS = ("films", "loss", "score", "weight", "dissimilarity", "epsilon")
 
 
-def site_rounds(rounds: list[dict[str, Any]]) -> pd.DataFrame:
+def site_rounds(rounds: list[Round]) -> pd.DataFrame:
     """One row a site and round: round, site, status, reason, NUMBERS, fedavg.
 
     `fedavg` is the weight by number of films (equation 3) among the sites whose update was used in that round.
     """
     rows = [
         {
-            "round": record["round"],
+            "round": record.round,
             "site": site,
-            "status": found["status"],
-            "reason": found.get("reason", ""),
-            **{name: found.get(name) for name in NUMBERS},
+            "status": found.status,
+            "reason": found.reason,
+            **{name: getattr(found, name) for name in NUMBERS},
         }
         for record in rounds
-        for site, found in record["sites"].items()
+        for site, found in record.sites.items()
     ]
     table = pd.DataFrame(rows, columns=["round", "site", "status", "reason", *NUMBERS])
     table[list(NUMBERS)] = table[list(NUMBERS)].astype(float)
@@ -80,11 +81,10 @@ def spans(numbers: Iterable[int]) -> str:
     return ", ".join(f"{run[0]}" if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs if len(run))
 
 
-def recall_rounds(rounds: list[dict[str, Any]], classes: list[str]) -> pd.DataFrame:
+def recall_rounds(rounds: list[Round], classes: list[str]) -> pd.DataFrame:
     """One row a round, a column a class (NaN where a round does not know it), `accuracy` and MACRO, the mean recall."""
     rows = [
-        {"round": record["round"], "accuracy": record.get("accuracy")}
-        | {name: record.get("recall", {}).get(name) for name in classes}
+        {"round": record.round, "accuracy": record.accuracy, **{name: record.recall.get(name) for name in classes}}
         for record in rounds
     ]
     table = pd.DataFrame(rows, columns=["round", "accuracy", *classes])

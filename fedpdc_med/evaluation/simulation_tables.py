@@ -12,7 +12,7 @@ def recall_by_method(runs: dict[str, Run], split: str = "holdout") -> pd.DataFra
     """Columns class, method, correct, total, recall, low, high; for `solo` the mean and range of the sites' models."""
     rows = []
     for method, run in runs.items():
-        frame = run.predictions()
+        frame = run.final_predictions()
         models = frame["model"].unique()
         tables = [per_class_recall(select(frame, model=model, split=split)).set_index("class") for model in models]
         for name in run.config["classes"]:
@@ -41,21 +41,21 @@ def worst_first(table: pd.DataFrame, method: str) -> list[str]:
 
 def site_gains(run: Run, solo: Run | None, split: str = "holdout") -> pd.DataFrame:
     """A row a site: its films and weight, its rarest class, and that class's recall by its own and the global model."""
-    config, last = run.config, run.rounds()[-1]
-    together = per_class_recall(select(run.predictions(), model=GLOBAL, split=split)).set_index("class")
-    alone = solo.predictions() if solo else None
+    config, last = run.config, run.rounds[-1]
+    together = per_class_recall(select(run.final_predictions(), model=GLOBAL, split=split)).set_index("class")
+    alone = solo.final_predictions() if solo else None
     rows = []
     for name, site in config["sites"].items():
         if not site["takes_part"] or not site["training_films"]:  # a hospital that never answered has no counts
             continue
         counts = pd.Series(site["training_films"])
-        recorded = last["sites"].get(name, {"status": "none"})  # a method without a federation gives sites no weight
+        recorded = last.sites.get(name)  # a method without a federation gives sites no weight
         rarest = str(counts.idxmin())
         row = {
             "site": name,
             "films": int(counts.sum()),
-            "weight": recorded.get("weight"),
-            "status": recorded["status"],
+            "weight": recorded.weight if recorded else None,
+            "status": recorded.status if recorded else "none",
             "rarest": rarest,
             "rarest_films": int(counts.min()),
             "federated": together.loc[rarest, "recall"],

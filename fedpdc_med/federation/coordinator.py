@@ -4,7 +4,8 @@ import math
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -12,12 +13,15 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from fedpdc_med.common.errors import WorkFailed
+from fedpdc_med.federation.checkpoint import begin_checkpoint, commit, finish, forget_updates, read_progress, roll_back
 from fedpdc_med.federation.data import Federation
 from fedpdc_med.federation.protocol import Assignment, Engine, Failure, Update, kept_file, seed_for
 from fedpdc_med.federation.scoring import Score, score
 from fedpdc_med.methods.aggregation import largest_number, problem_with
 from fedpdc_med.methods.server import Outcome, ScoredUpdate, ServerRound, State, Weights
-from fedpdc_med.runs.directory import Progress, Run
+from fedpdc_med.runs.directory import Run
+from fedpdc_med.runs.predictions import GLOBAL
+from fedpdc_med.runs.schema import Progress, Round, SiteRound
 
 SPOILS = "with its model, whose numbers are the largest, the average gives answers that are not finite"
 
@@ -27,19 +31,19 @@ class NotFinite(WorkFailed):
 
 
 @dataclass
-class Round:
+class OpenRound:
     """What is known of a round while it runs."""
 
     t: int
     started: float
     sampled: list[str]
-    sites: dict[str, dict[str, Any]]  # for the record
+    sites: dict[str, SiteRound]  # for the record
     updates: dict[str, Update] = field(default_factory=dict)  # the usable ones
     predicting: dict[str, Callable[[], np.ndarray]] = field(default_factory=dict)
     scores: dict[str, Score] = field(default_factory=dict)
 
-    def leave_out(self, site: str, reason: str, status: str = "rejected") -> None:
-        self.sites[site] = {"status": status, "reason": reason}
+    def leave_out(self, site: str, reason: str, status: Literal["failed", "rejected"] = "rejected") -> None:
+        self.sites[site] = SiteRound(status=status, reason=reason)
         self.updates.pop(site, None)
         self.scores.pop(site, None)
 
@@ -60,14 +64,14 @@ class Coordinator:
         model = federation.initial_model()
         self.expected: State = model.state_dict()
         self.parameters = frozenset(name for name, _ in model.named_parameters())
-        progress = run.progress()
+        progress = read_progress(run)
         if progress is None:
-            run.begin_checkpoint(self.expected, Progress())
-            run.commit(record=None)
+            begin_checkpoint(run, self.expected, Progress())
+            commit(run, record=None)
         self.progress = progress or Progress()
-        run.roll_back(self.progress)
+        roll_back(run, self.progress)
 
-    def run_round(self) -> dict[str, Any]:
+    def run_round(self) -> Round:
         """Algorithm 2's server loop, once."""
         r, assignments = self.assign()
         self.check(r, self.engine.train(assignments, self.run.site_models))
@@ -86,14 +90,14 @@ class Coordinator:
                 continue
             return self.commit(r, progress, weights, evaluation, [text for text in (weights.note, note) if text])
 
-    def assign(self) -> tuple[Round, list[Assignment]]:
+    def assign(self) -> tuple[OpenRound, list[Assignment]]:
         """To each sampled site: w_t, and its p_i of the round before."""
         federation, t = self.federation, self.progress.round + 1
         sampled = sample_sites(list(federation.sites), federation.tau, federation.seed, t)
-        sites = {name: {"status": "absent", "reason": "not sampled in this round"} for name in federation.sites}
-        return Round(t, time.perf_counter(), sampled, sites), [self._assignment(name, t) for name in sampled]
+        sites = {name: SiteRound(status="absent", reason="not sampled in this round") for name in federation.sites}
+        return OpenRound(t, time.perf_counter(), sampled, sites), [self._assignment(name, t) for name in sampled]
 
-    def check(self, r: Round, answers: Iterable[Update | Failure]) -> None:
+    def check(self, r: OpenRound, answers: Iterable[Update | Failure]) -> None:
         """What can be used is predicted with at once, while other sites still train."""
         for answer in answers:
             problem, status = self._problem(answer)
@@ -104,7 +108,7 @@ class Coordinator:
             r.predicting[answer.site] = self.engine.predict(answer.model, "weighting")
         r.updates = {name: r.updates[name] for name in r.sampled if name in r.updates}  # whoever answered first
 
-    def score(self, r: Round) -> None:
+    def score(self, r: OpenRound) -> None:
         """p_i of every update, on the weighting films."""
         for name in list(r.updates):
             probabilities = r.predicting[name]()
@@ -113,18 +117,18 @@ class Coordinator:
             else:  # finite weights can still give answers that are not, and would spoil the average
                 r.leave_out(name, "its model's answers are not finite")
         if not r.updates:
-            reasons = "; ".join(sorted({r.sites[name]["reason"] for name in r.sampled}))
+            reasons = "; ".join(sorted({r.sites[name].reason for name in r.sampled}))
             raise WorkFailed(
                 f"round {r.t} got no usable update from its {len(r.sampled)} sites ({reasons}); rounds up to "
                 f"{r.t - 1} are kept. A loss that is not finite calls for a lower learning rate or strength"
             )
 
-    def weigh(self, r: Round) -> Weights:
+    def weigh(self, r: OpenRound) -> Weights:
         if self.parts.trains == "alone":
             return Weights([0.0] * len(r.updates))
         return self.parts.weighting(self._server_round(r))
 
-    def aggregate(self, r: Round, weights: Weights) -> tuple[Progress, str]:
+    def aggregate(self, r: OpenRound, weights: Weights) -> tuple[Progress, str]:
         """The next checkpoint, not yet in place, and what the round has to say of it."""
         server = self._server_round(r)
         if self.parts.trains == "alone":
@@ -137,11 +141,12 @@ class Coordinator:
         if outcome.memory:
             memory = f"server_state{r.t}.safetensors"  # no site's: those have .round in their names
             save_file(outcome.memory, self.run.site_models / memory)
-        progress = Progress(r.t, {name: one.accuracy for name, one in r.scores.items()}, self._kept(r), memory)
-        self.run.begin_checkpoint(outcome.state, progress)
+        scores = {name: one.accuracy for name, one in r.scores.items()}
+        progress = Progress(round=r.t, scores=scores, kept=self._kept(r), server_state=memory)
+        begin_checkpoint(self.run, outcome.state, progress)
         return progress, outcome.note
 
-    def evaluate(self, r: Round) -> Evaluation:
+    def evaluate(self, r: OpenRound) -> Evaluation:
         """The global model on the reported films, its worst class there, and its accuracy P on the weighting films.
 
         Where nothing is shared there is no global model, and the means over the sites' own models stand in.
@@ -163,37 +168,37 @@ class Coordinator:
         return Evaluation(mean_score(judged), float(np.mean(worst)) if worst else None, float(np.mean(on_weighting)))
 
     def commit(
-        self, r: Round, progress: Progress, weights: Weights, evaluation: Evaluation, notes: list[str]
-    ) -> dict[str, Any]:
+        self, r: OpenRound, progress: Progress, weights: Weights, evaluation: Evaluation, notes: list[str]
+    ) -> Round:
         """Record the round, and put its checkpoint in place."""
         for (name, update), weight in zip(r.updates.items(), weights.values, strict=True):
             of_site = r.scores[name]
-            r.sites[name] = {
-                "status": "ok",
-                "films": update.films,
-                "loss": update.loss,
-                "score": of_site.accuracy,
-                "recall": of_site.recall,
-                "weight": weight,
-                "dissimilarity": dissimilarity(evaluation.on_weighting, of_site.accuracy),
-            }
+            r.sites[name] = SiteRound(
+                status="ok",
+                films=update.films,
+                loss=update.loss,
+                score=of_site.accuracy,
+                recall=of_site.recall,
+                weight=weight,
+                dissimilarity=dissimilarity(evaluation.on_weighting, of_site.accuracy),
+            )
             if update.epsilon is not None:
-                r.sites[name]["epsilon"] = update.epsilon
-        record = {
-            "round": r.t,
-            "seconds": round(time.perf_counter() - r.started, 3),
-            "bytes": self._bytes_sent(r),
-            "accuracy": evaluation.reported.accuracy,
-            "recall": evaluation.reported.recall,
-            "worst_recall": evaluation.worst,
-            "score": evaluation.on_weighting,  # choices between settings look at this one, never at the accuracy
-            "sites": r.sites,
-        }
+                r.sites[name].epsilon = update.epsilon
+        record = Round(
+            round=r.t,
+            seconds=round(time.perf_counter() - r.started, 3),
+            bytes=self._bytes_sent(r),
+            accuracy=evaluation.reported.accuracy,
+            recall=evaluation.reported.recall,
+            worst_recall=evaluation.worst,
+            score=evaluation.on_weighting,
+            sites=r.sites,
+        )
         if notes:
-            record["note"] = "; ".join(notes)
-        self.run.commit(record)
+            record.note = "; ".join(notes)
+        commit(self.run, record)
         self.progress = progress
-        self.run.forget_updates(progress)
+        forget_updates(self.run, progress)
         return record
 
     def _assignment(self, site: str, t: int) -> Assignment:
@@ -203,7 +208,7 @@ class Coordinator:
         broadcast = folder / memory if memory and self.parts.sends_memory else None
         return Assignment(site, t, self.progress.scores.get(site, self.parts.unscored), start, own, broadcast)
 
-    def _problem(self, answer: Update | Failure) -> tuple[str | None, str]:
+    def _problem(self, answer: Update | Failure) -> tuple[str | None, Literal["failed", "rejected"]]:
         if isinstance(answer, Failure):
             return answer.reason, answer.status
         if not math.isfinite(answer.loss):
@@ -220,7 +225,7 @@ class Coordinator:
     def _score(self, films: str, probabilities: np.ndarray) -> Score:
         return score(self.federation.films_of(films).labels.numpy(), probabilities, self.federation.classes)
 
-    def _server_round(self, r: Round) -> ServerRound:
+    def _server_round(self, r: OpenRound) -> ServerRound:
         memory = self.progress.server_state
         return ServerRound(
             round=r.t,
@@ -237,7 +242,7 @@ class Coordinator:
             run_at_coordinator=self.engine.run_at_coordinator,
         )
 
-    def _kept(self, r: Round) -> dict[str, str]:
+    def _kept(self, r: OpenRound) -> dict[str, str]:
         if self.parts.keeps == "nothing":
             return {}
         files = {
@@ -245,7 +250,7 @@ class Coordinator:
         }
         return {**self.progress.kept, **{name: file.name for name, file in files.items()}}
 
-    def _bytes_sent(self, r: Round) -> int:
+    def _bytes_sent(self, r: OpenRound) -> int:
         """Models to the sampled sites and back, what the method sends beside them, and the `correction` films to those
         that had none yet.
 
@@ -265,14 +270,20 @@ class Coordinator:
             total += len(set(r.sampled) - had) * federation.correction.images.nbytes
         return total
 
+    def finish(self) -> None:
+        """The final model and everybody's predictions."""
+        finish(self.run, self.predictions(), self.final_models() if self.parts.trains == "alone" else None)
+
+    def final_models(self) -> dict[str, Path]:
+        if self.parts.trains != "alone":
+            return {GLOBAL: self.run.checkpoint_file}
+        return {site: self.run.site_models / name for site, name in self.progress.kept.items()}
+
     def predictions(self) -> pd.DataFrame:
         """Every reported set as seen by the final model, or by each site's own where nothing is shared."""
-        models = {"global": self.run.checkpoint_file}
-        if self.parts.trains == "alone":
-            models = {site: self.run.site_models / name for site, name in self.progress.kept.items()}
         pending = [
             (model, held, self.engine.predict(file, name))
-            for model, file in models.items()
+            for model, file in self.final_models().items()
             for name, held in self.federation.reported.items()
         ]
         frames = []

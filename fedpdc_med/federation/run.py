@@ -21,10 +21,7 @@ def run_rounds(federation: Federation, run: Run, workers: int, label: str) -> No
         with progress(label, federation.rounds) as step:
             step(coordinator.progress.round)
             while coordinator.progress.round < federation.rounds:
-                record = coordinator.run_round()
-                left_out = [name for name, site in record["sites"].items() if site["status"] in ("failed", "rejected")]
-                trouble = f", left out: {', '.join(left_out)}" if left_out else ""
-                step(1, f"accuracy {record['accuracy']:.3f}, {record['seconds']:.1f} s a round{trouble}")
-        run.finish(coordinator.predictions(), model=federation.method.parts().trains != "alone")
+                step(1, coordinator.run_round().in_short())
+        coordinator.finish()
     finally:
         engine.close()

@@ -18,7 +18,7 @@ from fedpdc_med.federation.coordinator import Coordinator
 from fedpdc_med.federation.data import Federation
 from fedpdc_med.federation.protocol import Assignment, Failure, Update
 from fedpdc_med.methods import FedAvg
-from fedpdc_med.runs.directory import Run
+from fedpdc_med.runs.directory import Run, scratch_run
 from fedpdc_med.simulation.phantoms import open_films
 from fedpdc_med.simulation.simulate import Settings, make
 
@@ -68,9 +68,9 @@ def local(federation: Federation, workers: int) -> Spent:
     """As many workers as sites, because over FLARE each site has a process of its own."""
     engine = TimedEngine(federation, workers)
     with tempfile.TemporaryDirectory() as folder:
-        coordinator = Coordinator(federation, engine, Run.create(Path(folder) / "local", {"kind": "timing"}))
+        coordinator = Coordinator(federation, engine, scratch_run(Path(folder) / "local"))
         try:
-            seconds = [float(coordinator.run_round()["seconds"]) for _ in range(federation.rounds)]
+            seconds = [coordinator.run_round().seconds for _ in range(federation.rounds)]
         finally:
             engine.close()
     return summed("this machine", seconds[1:], engine.training[1:])

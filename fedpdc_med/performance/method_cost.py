@@ -17,7 +17,7 @@ from fedpdc_med.federation.coordinator import Coordinator
 from fedpdc_med.federation.pooled import arranged
 from fedpdc_med.methods import METHODS, Method, make_method
 from fedpdc_med.performance.training import noise
-from fedpdc_med.runs.directory import Run
+from fedpdc_med.runs.directory import scratch_run
 
 IMAGES = 20_000
 VARIANTS: tuple[tuple[str, dict[str, Any]], ...] = (
@@ -39,14 +39,14 @@ def measure(workers: int, repeats: int) -> list[dict[str, Any]]:
         for method in methods:
             with coordinator_of(method, workers) as other:
                 pairs = [(other.run_round(), fedavg.run_round()) for _ in range(repeats)]
-            ratios = [ours["seconds"] / theirs["seconds"] for ours, theirs in pairs]
+            ratios = [ours.seconds / theirs.seconds for ours, theirs in pairs]
             name = described({"name": method.name, **method.model_dump()})
             rows.append(
                 {
                     "method": name,
                     "seconds_of_fedavg": float(np.median(ratios)),
                     "all_ratios": ratios,
-                    "bytes_per_round": pairs[-1][0]["bytes"],
+                    "bytes_per_round": pairs[-1][0].bytes,
                 }
             )
             step(1, f"{name}: {rows[-1]['seconds_of_fedavg']:.2f} of FedAvg's time")
@@ -61,7 +61,7 @@ def coordinator_of(method: Method, workers: int) -> Iterator[Coordinator]:
     engine = ProcessEngine(federation, workers)
     with tempfile.TemporaryDirectory() as folder:
         try:
-            coordinator = Coordinator(federation, engine, Run.create(Path(folder) / "run", {}))
+            coordinator = Coordinator(federation, engine, scratch_run(Path(folder) / "run"))
             coordinator.run_round()
             yield coordinator
         finally:

@@ -28,7 +28,8 @@ from fedpdc_med.federation.data import Federation
 from fedpdc_med.federation.images import Films
 from fedpdc_med.methods import make_method
 from fedpdc_med.models.inference import normalise
-from fedpdc_med.runs.directory import Run
+from fedpdc_med.runs.directory import scratch_run
+from fedpdc_med.runs.schema import Round
 
 IMAGES, TEST_IMAGES = 50_000, 10_000  # CIFAR-10's numbers; the pixels are noise, which takes as long to train on
 
@@ -42,7 +43,7 @@ def measure(workers: int, repeats: int) -> dict[str, Any]:
         engine = ProcessEngine(federation, workers)
         limit = BareLoops(federation, workers)
         try:
-            coordinator = Coordinator(federation, engine, Run.create(Path(folder) / "run", {}))
+            coordinator = Coordinator(federation, engine, scratch_run(Path(folder) / "run"))
             engine.predict(coordinator.run.checkpoint_file, "weighting")()  # workers are up
             for _ in range(repeats):
                 for name, loop in (
@@ -80,10 +81,10 @@ def federation_rate(coordinator: Coordinator, experiment: Experiment) -> float:
     return images_trained(record, experiment) / seconds
 
 
-def images_trained(record: dict[str, Any], experiment: Experiment) -> int:
+def images_trained(record: Round, experiment: Experiment) -> int:
     """What the sites of a round went through: whole batches, or the one partial batch of a small site."""
     size = experiment.batch_size
-    films = [site["films"] for site in record["sites"].values() if site["status"] == "ok"]
+    films = [site.films or 0 for site in record.sites.values() if site.status == "ok"]
     return sum(count // size * size or count for count in films) * experiment.epochs
 
 
@@ -209,13 +210,13 @@ def _probe(sites: int, workers: int, rounds: int = 3) -> dict[str, Any]:
     federation = build(experiment, make_method("fedpdc"), noise(20_000))
     engine = ProcessEngine(federation, workers)
     with tempfile.TemporaryDirectory() as folder:
-        coordinator = Coordinator(federation, engine, Run.create(Path(folder) / "run", {}))
+        coordinator = Coordinator(federation, engine, scratch_run(Path(folder) / "run"))
         engine.predict(coordinator.run.checkpoint_file, "weighting")()
         records = [coordinator.run_round() for _ in range(rounds)]
     asked = [engine.workers.submit((_peak_memory,)) for _ in range(workers)]
     peak = _peak_memory() + sum(answer() for answer in asked)  # type: ignore[misc]
     engine.close()
-    seconds = float(np.median([record["seconds"] for record in records]))
+    seconds = float(np.median([record.seconds for record in records]))
     return {
         "sites": sites,
         "images": images_trained(records[-1], experiment),

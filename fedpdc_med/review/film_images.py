@@ -19,7 +19,7 @@ from fedpdc_med.common.errors import UserError
 from fedpdc_med.common.files import parsed, read_text
 from fedpdc_med.common.paths import home
 from fedpdc_med.imaging.store import original_shapes, read_store
-from fedpdc_med.runs.listing import RunView
+from fedpdc_med.runs.directory import Run
 
 ELSEWHERE = (
     "The films of {site} are not on this machine, or were ingested again since the run. "
@@ -64,7 +64,7 @@ class RunImages:
         return self.absent.get(site, ELSEWHERE.format(site=site or "this run"))
 
 
-def images_of(view: RunView) -> RunImages:
+def images_of(view: Run) -> RunImages:
     """Every film of a run that is on this machine."""
     try:
         kind = view.config.get("kind")
@@ -77,7 +77,7 @@ def images_of(view: RunView) -> RunImages:
     return RunImages({}, {"": "This run does not say which films it used, so they cannot be shown."})
 
 
-def _stores(view: RunView) -> RunImages:
+def _stores(view: Run) -> RunImages:
     wanted = {str(site): str(print_) for site, print_ in view.config["data"]["fingerprints"].items()}
     folders = {fingerprint: folder for folder, fingerprint in _stores_on_this_machine(view)}
     held, absent = {}, {}
@@ -94,7 +94,7 @@ def _stores(view: RunView) -> RunImages:
     return RunImages(held, absent)
 
 
-def _stores_on_this_machine(view: RunView) -> Iterator[tuple[Path, str]]:
+def _stores_on_this_machine(view: Run) -> Iterator[tuple[Path, str]]:
     """Every store in the data folder, and in the one that the run itself lies in, with its fingerprint."""
     for root in dict.fromkeys([home().resolve(), view.folder.resolve().parent.parent]):
         for pattern in ("sites/*", "reference", "phantoms/*/*/store"):
@@ -106,7 +106,7 @@ def _stores_on_this_machine(view: RunView) -> Iterator[tuple[Path, str]]:
                     continue
 
 
-def _test_images(view: RunView) -> RunImages:
+def _test_images(view: Run) -> RunImages:
     """A benchmark's test images, where $FEDPDC_DATA holds the images it was run with, in a layout without pickles."""
     from fedpdc_med.datasets import load
 

@@ -15,14 +15,14 @@ from fedpdc_med.common.errors import UserError
 from fedpdc_med.evaluation.saliency import grad_cam
 from fedpdc_med.models import build_model
 from fedpdc_med.models.inference import normalise
-from fedpdc_med.runs.listing import RunView
+from fedpdc_med.runs.directory import Run
 from fedpdc_med.runs.plan import Network, Preparation
 
 SIDE, GAP = 256, 6  # pixels of a picture on the page, and between two
 LABEL = "Where the model looked, not why."
 
 
-def load_model(view: RunView, channels: int, size: int) -> nn.Module:
+def load_model(view: Run, channels: int, size: int) -> nn.Module:
     """The run's final model; safetensors holds numbers only, so a foreign file can run no code."""
     file = view.folder / "model.safetensors"
     if not file.is_file():
@@ -39,7 +39,7 @@ def load_model(view: RunView, channels: int, size: int) -> nn.Module:
     return model.eval()
 
 
-def preparation_of(view: RunView) -> Preparation:
+def preparation_of(view: Run) -> Preparation:
     """How the run turned films into network input."""
     if view.config["kind"] == "simulation":
         from fedpdc_med.hospitals.build import PREPARATION

@@ -12,7 +12,8 @@ from fedpdc_med.review import model_facts as facts
 from fedpdc_med.review.sections import PAGES, Page, build, builder
 from fedpdc_med.review.signoff import read_decisions
 from fedpdc_med.review.svg_charts import picture
-from fedpdc_med.runs.listing import Choice, RunView, reported, unfinished
+from fedpdc_med.runs.directory import Run
+from fedpdc_med.runs.listing import Choice, reported, unfinished
 from fedpdc_med.runs.predictions import GLOBAL
 
 FIRST = "Sign-off"  # whoever is handed a report asks first whether the model was accepted
@@ -23,7 +24,7 @@ class Chapter(NamedTuple):
     sections: list[Section]
 
 
-def make_report(run: RunView, choice: Choice | None = None, now: datetime | None = None) -> str:
+def make_report(run: Run, choice: Choice | None = None, now: datetime | None = None) -> str:
     """The page as text; what a run does not have is left out with a sentence."""
     read_decisions(run.folder)  # damaged ones are not passed over
     choice = reported(run, choice or Choice())
@@ -44,7 +45,7 @@ def make_report(run: RunView, choice: Choice | None = None, now: datetime | None
     )
 
 
-def chapter(page: Page, run: RunView, choice: Choice) -> Chapter:
+def chapter(page: Page, run: Run, choice: Choice) -> Chapter:
     sections = []
     for name in page.sections:
         try:
@@ -55,7 +56,7 @@ def chapter(page: Page, run: RunView, choice: Choice) -> Chapter:
     return Chapter(page, sections)
 
 
-def why_not(run: RunView) -> str:
+def why_not(run: Run) -> str:
     """Why a run has no results to report."""
     if run.predictions is None:
         return unfinished(run)

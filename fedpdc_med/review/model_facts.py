@@ -8,26 +8,26 @@ from fedpdc_med.common.description import between, count, signed
 from fedpdc_med.evaluation.contributions import OK
 from fedpdc_med.evaluation.recall import Estimate
 from fedpdc_med.evaluation.sites import Headline, untaught_classes
-from fedpdc_med.runs.by_method import is_main
-from fedpdc_med.runs.listing import RunView
+from fedpdc_med.runs.directory import Run
+from fedpdc_med.runs.listing import is_main
 from fedpdc_med.runs.predictions import spoken
 
 PHANTOM = "phantom"  # how the provenance of a drawn reference set begins
 
 
-def is_phantom(view: RunView) -> bool:
+def is_phantom(view: Run) -> bool:
     return str(view.config.get("reference", {}).get("provenance", "")).startswith(PHANTOM)
 
 
-def is_medical(view: RunView) -> bool:
+def is_medical(view: Run) -> bool:
     return view.config["kind"] != "benchmark"
 
 
-def method_of(view: RunView) -> str:
+def method_of(view: Run) -> str:
     return view.method if is_main(view.config) else f"{view.method} (a comparison)"
 
 
-def model_facts(view: RunView) -> list[tuple[str, str]]:
+def model_facts(view: Run) -> list[tuple[str, str]]:
     """What was trained and on how much, as pairs of a word and its value."""
     config = view.config
     plan: dict[str, Any] = {**config.get("simulation", {}), **config.get("experiment", {})}
@@ -52,7 +52,7 @@ def model_facts(view: RunView) -> list[tuple[str, str]]:
     return [(word, value) for word, value in facts if value]
 
 
-def training_films(view: RunView) -> pd.DataFrame:
+def training_films(view: Run) -> pd.DataFrame:
     """Training films, a row a site that takes part, a column a class; no columns where the run does not say."""
     rows = {name: site.get("training_films", {}) for name, site in view.sites.items() if site.get("takes_part", True)}
     if not rows:
@@ -60,7 +60,7 @@ def training_films(view: RunView) -> pd.DataFrame:
     return pd.DataFrame(rows).reindex(view.classes).fillna(0).astype(int).T
 
 
-def sites_table(view: RunView) -> pd.DataFrame:
+def sites_table(view: Run) -> pd.DataFrame:
     """A row a site: who it is, whether it took part, and its films."""
     training = training_films(view)
     rows = []
@@ -79,7 +79,7 @@ def sites_table(view: RunView) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def intended_use(view: RunView) -> list[str]:
+def intended_use(view: Run) -> list[str]:
     classes = _classes(view)
     if not is_medical(view):
         images = view.config.get("data", {}).get("name", "unknown")
@@ -94,7 +94,7 @@ def intended_use(view: RunView) -> list[str]:
     ]
 
 
-def not_to_use(view: RunView, numbers: Headline | None, recall: pd.DataFrame | None) -> list[str]:
+def not_to_use(view: Run, numbers: Headline | None, recall: pd.DataFrame | None) -> list[str]:
     """When not to use it, from what the run knows of its films and of its own recall."""
     if not is_medical(view):
         return ["For anything medical: its images are not of patients, and its numbers only compare methods."]
@@ -138,7 +138,7 @@ def changed_by(drop: Estimate, split: str) -> str:
     return f"{words} {split} ({signed(-drop.high)} to {signed(-drop.low)})"
 
 
-def _classes(view: RunView) -> str:
+def _classes(view: Run) -> str:
     names = [spoken(name) for name in view.classes]
     return ", ".join(names) if len(names) <= 10 else f"{', '.join(names[:8])} and {len(names) - 8} more"
 
@@ -156,7 +156,7 @@ def _weak(recall: pd.DataFrame) -> list[str]:
     return found
 
 
-def _sites(view: RunView) -> tuple[list[str], list[str]]:
+def _sites(view: Run) -> tuple[list[str], list[str]]:
     """The names of the sites that take part, and the titles of those outside."""
     if not view.sites:
         return sorted(_in_rounds(view)), []
@@ -164,7 +164,7 @@ def _sites(view: RunView) -> tuple[list[str], list[str]]:
     return part, [view.title_of(name) for name, site in view.sites.items() if not site.get("takes_part", True)]
 
 
-def _trained_by(view: RunView, taking_part: list[str]) -> str:
+def _trained_by(view: Run, taking_part: list[str]) -> str:
     """The sites whose updates were used, where the rounds say so; a few others are named."""
     never = [view.title_of(name) for name in taking_part if _never_used(view, name)]
     used = count(len(taking_part) - len(never), "site")
@@ -173,11 +173,12 @@ def _trained_by(view: RunView, taking_part: list[str]) -> str:
     return f"{used}; no update of {', '.join(never) if len(never) <= 5 else f'{len(never)} more'} was used"
 
 
-def _never_used(view: RunView, site: str) -> bool:
-    return bool(view.rounds) and all(record["sites"].get(site, {}).get("status") != OK for record in view.rounds)
+def _never_used(view: Run, site: str) -> bool:
+    used = (site in record.sites and record.sites[site].status == OK for record in view.rounds)
+    return bool(view.rounds) and not any(used)
 
 
-def _took_part(view: RunView, site: str) -> str:
+def _took_part(view: Run, site: str) -> str:
     if not view.sites.get(site, {}).get("takes_part", True):
         return "no, outside"
     return "no update used" if _never_used(view, site) else "yes"
@@ -188,16 +189,16 @@ def _told(number: int | None) -> str:
     return f"{number:,}" if number else "not told"
 
 
-def _in_rounds(view: RunView) -> dict[str, int]:
+def _in_rounds(view: Run) -> dict[str, int]:
     """The sites of the rounds with the most films each has trained on."""
     found: dict[str, int] = {}
     for record in view.rounds:
-        for name, site in record["sites"].items():
-            found[name] = max(found.get(name, 0), site.get("films", 0))
+        for name, site in record.sites.items():
+            found[name] = max(found.get(name, 0), site.films or 0)
     return found
 
 
-def _films_sent(view: RunView) -> str:
+def _films_sent(view: Run) -> str:
     return f"{sum(_in_rounds(view).values()):,}"
 
 
@@ -215,12 +216,12 @@ def _reference(reference: dict[str, Any], plan: dict[str, Any]) -> str:
     return f"{plan['public_per_class']} images of each class" if "public_per_class" in plan else ""
 
 
-def _views(view: RunView) -> str:
+def _views(view: Run) -> str:
     seen = _values(view, "view")
     return f"{' or '.join(seen)} " if seen and len(seen) <= 3 else ""
 
 
-def _tested_on(view: RunView) -> str:
+def _tested_on(view: Run) -> str:
     parts = []
     for column, word in (("source", "sources"), ("view", "views"), ("age_band", "age bands"), ("sex", "sexes")):
         seen = _values(view, column)
@@ -228,7 +229,7 @@ def _tested_on(view: RunView) -> str:
     return "; ".join(parts)
 
 
-def _values(view: RunView, column: str) -> list[str]:
+def _values(view: Run, column: str) -> list[str]:
     if view.predictions is None:
         return []
     return sorted(str(value) for value in view.predictions[column].unique() if value)

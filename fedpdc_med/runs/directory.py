@@ -1,224 +1,319 @@
-"""The run directory: the one contract between training, reports and the app."""
+"""The run directory: the one contract between training, reports and the app. Every file in it is replaced as a whole.
 
+It may come from anybody, so one with links in it is not opened, nothing is written through a link, and everything that
+is read is checked.
+"""
+
+import hashlib
 import io
-import json
-import os
 import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any, Literal
 
 import pandas as pd
 import tomli_w
-from pydantic import Field, TypeAdapter
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file, save
+from pydantic import ValidationError
 
 from fedpdc_med.common.errors import UserError, again
 from fedpdc_med.common.files import (
     LOCK,
-    new_file,
     only_writer,
-    opened,
     parsed,
     read_text,
     refuse_links,
-    refused,
     replace_bytes,
+    replace_text,
+    sha256_of,
 )
-from fedpdc_med.methods.server import State
-from fedpdc_med.runs.predictions import read_predictions
+from fedpdc_med.runs.predictions import GLOBAL, REPORTED_SPLITS, classes_of, read_predictions, validate
+from fedpdc_med.runs.schema import Round, problem_with_config, sentence
 
-KINDS = ("benchmark", "simulation")
-FileName = Annotated[str, Field(pattern=r"^[^/]+\.safetensors$")]
-
-
-@dataclass
-class Progress:
-    """What a run must remember between rounds, beside the global model."""
-
-    round: int = 0
-    scores: dict[str, float] = field(default_factory=dict)  # p_i of the round before, by site
-    kept: dict[str, FileName] = field(default_factory=dict)  # what a site keeps for its next round, in site_models/
-    server_state: FileName | None = None  # the memory of the method's server step, a file there too
+CONFIG = "config.toml"
+FILES = (CONFIG, "rounds.jsonl", "predictions.parquet", "model.safetensors")
 
 
+@dataclass(frozen=True)
 class Run:
-    """One run directory; every file in it is replaced as a whole, so a kill at any moment leaves a run to resume.
+    """One run directory as it was when it was first looked at; `read_run` again for what has come since."""
 
-    It may come from anybody, so one with links in it is not opened, and nothing is written through a link.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.config_file = folder / "config.toml"
-        self.rounds_file = folder / "rounds.jsonl"
-        self.predictions_file = folder / "predictions.parquet"
-        self.model_file = folder / "model.safetensors"
-        self.checkpoint_file = folder / "checkpoint.safetensors"
-        self.next_checkpoint_file = folder / "checkpoint.safetensors.next"
-        self.site_models = folder / "site_models"
-        self.review_file = folder / "review.json"
-
-    @classmethod
-    def create(cls, folder: Path, config: dict[str, Any], overwrite: bool = False) -> "Run":
-        run = cls(folder)
-        run.check_free(overwrite)
-        if folder.exists():
-            run.clear()
-        run.site_models.mkdir(parents=True)
-        replace_text(run.config_file, tomli_w.dumps(without_none(config)))
-        return run
-
-    @classmethod
-    @contextmanager
-    def begin(cls, folder: Path, config: dict[str, Any], overwrite: bool = False) -> Iterator["Run"]:
-        """A new run, which no other command writes until the block ends."""
-        cls(folder).check_free(overwrite)  # before the lock, which is a file in the folder
-        folder.mkdir(parents=True, exist_ok=True)
-        with only_writer(folder):
-            yield cls.create(folder, config, overwrite)
-
-    def check_free(self, overwrite: bool) -> None:
-        there = self.config_file.exists()
-        if there and not overwrite:
-            raise UserError(
-                f"{self.folder} already holds a run; say --resume to continue it, --overwrite to replace it, "
-                "or choose another --out"
-            )
-        if self.folder.exists() and not there and any(entry.name != LOCK for entry in self.folder.iterdir()):
-            raise UserError(f"{self.folder} is not empty and holds no run; choose another --out")
-        if there and "kind" not in self.config:
-            raise UserError(f"the config.toml in {self.folder} is not a run's; choose another --out")
-        if there:
-            self.refuse_links()
-
-    def refuse_links(self) -> None:
-        refuse_links(self.folder)
-        if self.site_models.is_dir():
-            refuse_links(self.site_models)
-
-    def clear(self) -> None:
-        """Make room for another run. What a run does not write stays, and so do reviewers' decisions, which say of
-        themselves which model they were about.
-        """
-        shutil.rmtree(self.site_models, ignore_errors=True)
-        for entry in (
-            self.rounds_file,
-            self.predictions_file,
-            self.model_file,
-            self.checkpoint_file,
-            self.next_checkpoint_file,
-            self.folder / "label_distribution.png",
-            self.config_file,
-        ):
-            entry.unlink(missing_ok=True)
-
-    @classmethod
-    def open(cls, folder: Path) -> "Run":
-        run = cls(folder)
-        if not run.config_file.exists():
-            raise UserError(f"{folder} holds no run (there is no config.toml in it)")
-        run.refuse_links()
-        if run.config.get("kind") not in KINDS:
-            raise UserError(f"{folder} holds no run (its config.toml is not a run's); name a run directory")
-        return run
+    folder: Path
 
     @property
-    def config(self) -> dict[str, Any]:
-        try:
-            return parsed(tomllib.loads, read_text(self.config_file))
-        except ValueError as error:
-            raise UserError(f"{self.config_file} cannot be read: {error}") from None
+    def name(self) -> str:
+        return self.folder.name
+
+    @property
+    def config_file(self) -> Path:
+        return self.folder / CONFIG
+
+    @property
+    def rounds_file(self) -> Path:
+        return self.folder / "rounds.jsonl"
+
+    @property
+    def predictions_file(self) -> Path:
+        return self.folder / "predictions.parquet"
+
+    @property
+    def model_file(self) -> Path:
+        return self.folder / "model.safetensors"
+
+    @property
+    def checkpoint_file(self) -> Path:
+        return self.folder / "checkpoint.safetensors"
+
+    @property
+    def next_checkpoint_file(self) -> Path:
+        return self.folder / "checkpoint.safetensors.next"
+
+    @property
+    def site_models(self) -> Path:
+        return self.folder / "site_models"
 
     @property
     def finished(self) -> bool:
+        """Whether it is now, whenever the run was read."""
         return self.predictions_file.exists()
 
-    def rounds(self) -> list[dict[str, Any]]:
-        """The recorded rounds; a last line that a kill cut short is passed over."""
-        if not self.rounds_file.exists():
-            return []
-        records = []
-        for line in read_text(self.rounds_file).splitlines():
-            try:
-                records.append(parsed(json.loads, line))
-            except ValueError:
-                break
-        return records
+    @cached_property
+    def cache_key(self) -> str:
+        """Changes whenever one of the run's files does; what has been computed for it is then computed again."""
+        return cache_key(self.folder)
 
-    def begin_checkpoint(self, state: State, progress: Progress) -> Path:
-        """Write the next checkpoint beside the current one; `commit` makes it count."""
-        with new_file(self.next_checkpoint_file) as file:
-            file.write(serialised(state, {"progress": json.dumps(asdict(progress))}))
-        return self.next_checkpoint_file
+    @cached_property
+    def config(self) -> dict[str, Any]:
+        return read_config(self.folder)
 
-    def commit(self, record: dict[str, Any] | None) -> None:
-        """Append the round's line, then put its checkpoint in place: state and progress in one file, one rename."""
-        if record is not None:
-            with opened(self.rounds_file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, "a") as lines:
-                lines.write(json.dumps(record) + "\n")
-                lines.flush()
-                os.fsync(lines.fileno())
-        with self.next_checkpoint_file.open("rb") as written:
-            os.fsync(written.fileno())
-        self.next_checkpoint_file.replace(self.checkpoint_file)
+    @cached_property
+    def rounds(self) -> list[Round]:
+        """The recorded rounds; a last line that is still being written is passed over, any other damage is said."""
+        return [record for _, record in round_lines(self.rounds_file)]
 
-    def progress(self) -> Progress | None:
-        """What the last checkpoint remembers, or None when there is none yet."""
-        if not self.checkpoint_file.exists():
-            return None
-        try:
-            with safe_open(self.checkpoint_file, framework="pt") as file:
-                return TypeAdapter(Progress).validate_json(file.metadata()["progress"])
-        except (SafetensorError, KeyError, TypeError, ValueError):
-            raise UserError(f"{self.checkpoint_file} is damaged; start again with --overwrite") from None
-
-    def roll_back(self, progress: Progress) -> None:
-        """Forget everything newer than the checkpoint: the lines of an open round and its updates."""
-        lines = [json.dumps(record) for record in self.rounds() if record["round"] <= progress.round]
-        replace_text(self.rounds_file, "".join(line + "\n" for line in lines))
-        self.forget_updates(progress)
-
-    def forget_updates(self, progress: Progress) -> None:
-        if self.site_models.is_symlink():
-            raise refused(self.site_models)
-        self.site_models.mkdir(exist_ok=True)
-        wanted = {*progress.kept.values(), progress.server_state}
-        for file in self.site_models.iterdir():
-            if file.name not in wanted:
-                file.unlink()
-
-    def finish(self, predictions: pd.DataFrame, model: bool) -> None:
-        """The final model and its predictions; a method that shares nothing has no global model."""
-        if model:
-            replace_model(self.model_file, load_file(self.checkpoint_file))
-        table = io.BytesIO()
-        predictions.to_parquet(table, index=False)
-        replace_bytes(self.predictions_file, table.getvalue())
-
-    def predictions(self) -> pd.DataFrame:
+    @cached_property
+    def predictions(self) -> pd.DataFrame | None:
+        """None while the run is not finished."""
         if not self.finished:
+            return None
+        frame = read_predictions(self.predictions_file)
+        where = f"predictions.parquet of {self.name}"
+        validate(frame, where)
+        if classes_of(frame) != self.classes:
+            raise UserError(f"{where} has other classes than its config.toml: they are of two runs.")
+        return frame
+
+    def final_predictions(self) -> pd.DataFrame:
+        if self.predictions is None:
             raise UserError(f"{self.folder} is not finished; continue it with: {again(self.config, self.folder)}")
-        return read_predictions(self.predictions_file)
+        return self.predictions
+
+    @property
+    def status(self) -> Literal["finished", "running"]:
+        return "running" if self.predictions is None else "finished"
+
+    @property
+    def classes(self) -> list[str]:
+        return list(self.config.get("classes") or self.config["data"]["classes"])
+
+    @property
+    def method(self) -> str:
+        return str(self.config["method"]["name"])
+
+    @property
+    def planned_rounds(self) -> int:
+        """0 where the configuration does not say."""
+        return int({**self.config.get("simulation", {}), **self.config.get("experiment", {})}.get("rounds", 0))
+
+    @property
+    def models(self) -> list[str]:
+        """The global model first, then sites' own models by name; empty while the run is not finished."""
+        if self.predictions is None:
+            return []
+        return sorted(map(str, self.predictions["model"].unique()), key=lambda name: (name != GLOBAL, name))
+
+    def models_on(self, split: str) -> list[str]:
+        """The models that have seen these films: a site's own model may know its own films only."""
+        if self.predictions is None:
+            return []
+        seen = set(map(str, self.predictions.loc[self.predictions["split"] == split, "model"].unique()))
+        return [name for name in self.models if name in seen]
+
+    @property
+    def splits(self) -> list[str]:
+        """The splits with predictions, films that chose nothing first."""
+        if self.predictions is None:
+            return []
+        present = set(map(str, self.predictions["split"].unique()))
+        return [name for name in REPORTED_SPLITS if name in present] + sorted(present - set(REPORTED_SPLITS))
+
+    @property
+    def sites(self) -> dict[str, dict[str, Any]]:
+        """What the configuration says of each site; a benchmark's configuration names none."""
+        return dict(self.config.get("sites", {}))
+
+    def title_of(self, site: str) -> str:
+        """A site's title, with its name where another site has the same one."""
+        titles = {name: str(about.get("title") or name) for name, about in self.sites.items()}
+        title = titles.pop(site, site)
+        return f"{title} ({site})" if title in titles.values() and title != site else title
 
 
-def replace_text(path: Path, text: str) -> None:
-    replace_bytes(path, text.encode())
+# ---- reading
 
 
-def replace_model(path: Path, state: State) -> None:
-    replace_bytes(path, serialised(state))
+def read_run(folder: Path) -> Run:
+    """A run whose configuration is sound; its rounds and predictions are checked when they are asked for."""
+    run = Run(folder)
+    _ = run.config
+    return run
 
 
-def serialised(state: State, metadata: dict[str, str] | None = None) -> bytes:
-    return save({name: tensor.contiguous() for name, tensor in state.items()}, metadata)
+def read_config(folder: Path) -> dict[str, Any]:
+    """The configuration of a run, from a folder without links: this is the first thing that is read of a run."""
+    file = folder / CONFIG
+    if folder.is_dir():
+        _refuse_links(folder)
+    if not file.is_file():
+        empty = folder.is_dir() and not any(folder.iterdir())
+        what = "is empty" if empty else f"holds no run: there is no {CONFIG} in it"
+        raise UserError(f"The folder {folder.name} {what}. Choose another run, or make one with: fedpdc simulate")
+    try:
+        config = parsed(tomllib.loads, read_text(file))
+    except (ValueError, OSError):
+        raise UserError(f"{CONFIG} of {folder.name} cannot be read; restore the file or run again.") from None
+    problem = problem_with_config(config)
+    if problem:
+        raise UserError(f"{CONFIG} of {folder.name} was not written by fedpdc: {problem}.")
+    return config
+
+
+def _refuse_links(folder: Path) -> None:
+    refuse_links(folder)
+    if (folder / "site_models").is_dir():
+        refuse_links(folder / "site_models")
+
+
+def round_lines(file: Path) -> Iterator[tuple[str, Round]]:
+    """Every whole line with the round it records."""
+    where, last = f"{file.name} of {file.absolute().parent.name}", 0
+    if not file.exists():
+        return
+    try:
+        lines = read_text(file).splitlines()
+    except (UnicodeDecodeError, OSError):
+        raise UserError(f"{where} cannot be read; restore the file or run again.") from None
+    for number, line in enumerate(lines, start=1):
+        try:
+            record = Round.model_validate_json(line)
+        except ValidationError as error:
+            if error.errors()[0]["type"] != "json_invalid":
+                raise UserError(f"{where}, line {number}: {sentence(error)}.") from None
+            if number == len(lines):
+                return
+            raise UserError(f"{where} is damaged in line {number}; run again.") from None
+        if record.round <= last:
+            raise UserError(f"{where}, line {number}: round {record.round} comes after round {last}.")
+        last = record.round
+        yield line, record
+
+
+def cache_key(folder: Path) -> str:
+    parts = [folder.name]
+    for name in FILES:
+        try:
+            found = (folder / name).stat()
+            parts.append(f"{name} {found.st_size} {found.st_mtime_ns}")
+        except OSError:
+            parts.append(f"{name} -")
+    return hashlib.sha256("\n".join([str(folder.parent.resolve()), *parts]).encode()).hexdigest()[:24]
+
+
+# ---- writing
+
+
+def create_run(folder: Path, config: dict[str, Any], overwrite: bool = False) -> Run:
+    check_free(folder, overwrite)
+    run = Run(folder)
+    if folder.exists():
+        _clear(run)
+    run.site_models.mkdir(parents=True)
+    write_config(run, config)
+    return run
+
+
+@contextmanager
+def begin_run(folder: Path, config: dict[str, Any], overwrite: bool = False) -> Iterator[Run]:
+    """A new run, which no other command writes until the block ends."""
+    check_free(folder, overwrite)  # before the lock, which is a file in the folder
+    folder.mkdir(parents=True, exist_ok=True)
+    with only_writer(folder):
+        yield create_run(folder, config, overwrite)
+
+
+def scratch_run(folder: Path) -> Run:
+    """A place to train in, for timing and tests: rounds and checkpoints as in any run, but no configuration."""
+    run = Run(folder)
+    run.site_models.mkdir(parents=True)
+    return run
+
+
+def check_free(folder: Path, overwrite: bool) -> None:
+    there = (folder / CONFIG).exists()
+    if there and not overwrite:
+        raise UserError(
+            f"{folder} already holds a run; say --resume to continue it, --overwrite to replace it, "
+            "or choose another --out"
+        )
+    if folder.exists() and not there and any(entry.name != LOCK for entry in folder.iterdir()):
+        raise UserError(f"{folder} is not empty and holds no run; choose another --out")
+    if there:
+        _refuse_links(folder)
+        if not _is_a_runs(folder / CONFIG):
+            raise UserError(f"the {CONFIG} in {folder} is not a run's; choose another --out")
+
+
+def _is_a_runs(file: Path) -> bool:
+    """Of whatever version: another program's configuration is not to be lost."""
+    try:
+        return "kind" in parsed(tomllib.loads, read_text(file))
+    except ValueError:
+        return False
+
+
+def _clear(run: Run) -> None:
+    """Make room for another run. What a run does not write stays, and so do reviewers' decisions, which say of
+    themselves which model they were about.
+    """
+    shutil.rmtree(run.site_models, ignore_errors=True)
+    for entry in (
+        run.rounds_file,
+        run.predictions_file,
+        run.model_file,
+        run.checkpoint_file,
+        run.next_checkpoint_file,
+        run.folder / "label_distribution.png",
+        run.config_file,
+    ):
+        entry.unlink(missing_ok=True)
+
+
+def write_config(run: Run, config: dict[str, Any]) -> None:
+    replace_text(run.config_file, tomli_w.dumps(without_none(config)))
+
+
+def write_predictions(run: Run, predictions: pd.DataFrame, models: Mapping[str, Path]) -> None:
+    """Predictions with the SHA-256 of each model that made them, by its name in the column `model`."""
+    predictions.attrs["models"] = {name: sha256_of(file) for name, file in models.items()}
+    table = io.BytesIO()
+    predictions.to_parquet(table, index=False)
+    replace_bytes(run.predictions_file, table.getvalue())
 
 
 def without_none(value: Any) -> Any:

@@ -1,9 +1,6 @@
 """The runs folder as a reader sees it: which runs there are, one of them opened, or one sentence why it cannot be."""
 
-import hashlib
-import json
 import os
-import tomllib
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -11,23 +8,13 @@ from typing import Any, Literal
 import pandas as pd
 
 from fedpdc_med.common.errors import UserError, again
-from fedpdc_med.common.files import parsed, read_text, refuse_links
 from fedpdc_med.common.paths import home
-from fedpdc_med.evaluation.recall import Method
-from fedpdc_med.runs.predictions import (
-    GLOBAL,
-    REPORTED_SPLITS,
-    classes_of,
-    read_predictions,
-    reported_split,
-    select,
-    validate,
-)
-from fedpdc_med.runs.schema import problem_with_config, problem_with_round
+from fedpdc_med.runs.directory import FILES, Run, read_run
+from fedpdc_med.runs.predictions import GLOBAL, reported_split, select
 
 RUNS_FOLDER = "FEDPDC_RUNS"  # how `fedpdc review RUNS` tells the app where to look
 RUN = "FEDPDC_RUN"  # and which run to show first
-FILES = ("config.toml", "rounds.jsonl", "predictions.parquet", "model.safetensors")
+MAIN = "fedpdc"  # how the methods begin that a run is made for; all others are there to compare with
 
 
 @dataclass(frozen=True)
@@ -40,95 +27,39 @@ class Listed:
 
 
 @dataclass(frozen=True)
-class RunView:
-    """One run, read and checked; `predictions` is None while it is not finished."""
-
-    name: str
-    folder: Path
-    config: dict[str, Any]
-    rounds: list[dict[str, Any]]
-    predictions: pd.DataFrame | None
-    classes: list[str]
-    status: Literal["finished", "running"]
-    fingerprint: str
-
-    @property
-    def method(self) -> str:
-        return str(self.config["method"]["name"])
-
-    @property
-    def planned_rounds(self) -> int:
-        """0 where the configuration does not say."""
-        return int({**self.config.get("simulation", {}), **self.config.get("experiment", {})}.get("rounds", 0))
-
-    @property
-    def models(self) -> list[str]:
-        """The global model first, then sites' own models by name; empty while the run is not finished."""
-        if self.predictions is None:
-            return []
-        return sorted(map(str, self.predictions["model"].unique()), key=lambda name: (name != GLOBAL, name))
-
-    def models_on(self, split: str) -> list[str]:
-        """The models that have seen these films: a site's own model may know its own films only."""
-        if self.predictions is None:
-            return []
-        seen = set(map(str, self.predictions.loc[self.predictions["split"] == split, "model"].unique()))
-        return [name for name in self.models if name in seen]
-
-    @property
-    def splits(self) -> list[str]:
-        """The splits with predictions, films that chose nothing first."""
-        if self.predictions is None:
-            return []
-        present = set(map(str, self.predictions["split"].unique()))
-        return [name for name in REPORTED_SPLITS if name in present] + sorted(present - set(REPORTED_SPLITS))
-
-    @property
-    def sites(self) -> dict[str, dict[str, Any]]:
-        """What the configuration says of each site; a benchmark's configuration names none."""
-        return dict(self.config.get("sites", {}))
-
-    def title_of(self, site: str) -> str:
-        """A site's title, with its name where another site has the same one."""
-        titles = {name: str(about.get("title") or name) for name, about in self.sites.items()}
-        title = titles.pop(site, site)
-        return f"{title} ({site})" if title in titles.values() and title != site else title
-
-
-@dataclass(frozen=True)
 class Choice:
     """What the reader chose in the sidebar."""
 
-    second: RunView | None = None
+    second: Run | None = None
     split: str = ""
     interval: Literal["wilson", "exact"] = "wilson"
     model: str = GLOBAL
 
     @property
-    def method(self) -> Method:
+    def method(self) -> Literal["auto", "exact"]:
         """The interval as `evaluation` names it: Wilson's gives way where patients have several films."""
         return "exact" if self.interval == "exact" else "auto"
 
 
-def reported(view: RunView, choice: Choice) -> Choice:
+def reported(run: Run, choice: Choice) -> Choice:
     """The choice, but with the global model on the films that chose nothing, where the run has them."""
-    if view.predictions is None or GLOBAL not in view.models:
+    if run.predictions is None or GLOBAL not in run.models:
         return choice
-    return replace(choice, split=reported_split(view.predictions), model=GLOBAL)
+    return replace(choice, split=reported_split(run.predictions), model=GLOBAL)
 
 
-def films(view: RunView, choice: Choice) -> pd.DataFrame:
+def films(run: Run, choice: Choice) -> pd.DataFrame:
     """The predictions that a page shows: of the chosen model, on the chosen split."""
-    if view.predictions is None:
-        raise UserError(unfinished(view))
-    return select(view.predictions, model=choice.model, split=choice.split)
+    if run.predictions is None:
+        raise UserError(unfinished(run))
+    return select(run.predictions, model=choice.model, split=choice.split)
 
 
-def unfinished(view: RunView) -> str:
-    of = f" of {view.planned_rounds}" if view.planned_rounds else ""
+def unfinished(run: Run) -> str:
+    of = f" of {run.planned_rounds}" if run.planned_rounds else ""
     return (
-        f"In progress: {len(view.rounds)}{of} rounds so far, and no predictions to count yet. If it was interrupted, "
-        f"continue it with: {again(view.config, view.name)}"
+        f"In progress: {len(run.rounds)}{of} rounds so far, and no predictions to count yet. If it was interrupted, "
+        f"continue it with: {again(run.config, run.name)}"
     )
 
 
@@ -147,16 +78,11 @@ def list_runs(root: Path) -> list[Listed]:
     return [_listed(folder) for folder in sorted(inside, key=lambda entry: entry.name)]
 
 
-def open_run(root: Path, name: str) -> RunView:
-    """Read one run of the listing; whatever is wrong with it is a UserError of one sentence."""
-    folder = checked_folder(root, name)
-    mark = fingerprint(folder)
-    config = read_config(folder)
-    rounds = _rounds(folder)
-    classes = list(config.get("classes") or config["data"]["classes"])
-    predictions = _predictions(folder, classes)
-    status: Literal["finished", "running"] = "running" if predictions is None else "finished"
-    return RunView(name, folder, config, rounds, predictions, classes, status, mark)
+def open_run(root: Path, name: str) -> Run:
+    """Read the whole of one run of the listing; whatever is wrong with it is a UserError of one sentence."""
+    run = Run(checked_folder(root, name))
+    _ = run.cache_key, run.config, run.rounds, run.predictions  # the key first: it must not be newer than the rest
+    return run
 
 
 def checked_folder(root: Path, name: str) -> Path:
@@ -164,18 +90,6 @@ def checked_folder(root: Path, name: str) -> Path:
     if name not in {listed.name for listed in list_runs(root)}:
         raise UserError("There is no such run in the runs folder; choose one from the list.")
     return root / name
-
-
-def fingerprint(folder: Path) -> str:
-    """Changes whenever one of the run's files does; what has been computed for it is then computed again."""
-    parts = [folder.name]
-    for name in FILES:
-        try:
-            found = (folder / name).stat()
-            parts.append(f"{name} {found.st_size} {found.st_mtime_ns}")
-        except OSError:
-            parts.append(f"{name} -")
-    return hashlib.sha256("\n".join([str(folder.parent.resolve()), *parts]).encode()).hexdigest()[:24]
 
 
 def _listed(folder: Path) -> Listed:
@@ -188,58 +102,43 @@ def _listed(folder: Path) -> Listed:
     return Listed(folder.name, status, max(times, default=0.0))
 
 
-def read_config(folder: Path) -> dict[str, Any]:
-    """The configuration of a run, from a folder without links: this is the first thing that is read of a run."""
-    refuse_links(folder)
-    file = folder / "config.toml"
-    if not file.is_file():
-        empty = not any(folder.iterdir())
-        what = "is empty" if empty else "holds no run: there is no config.toml in it"
-        raise UserError(f"The folder {folder.name} {what}. Choose another run, or make one with: fedpdc simulate")
+def is_main(config: dict[str, Any]) -> bool:
+    return str(config["method"]["name"]).startswith(MAIN)
+
+
+def first_shown(root: Path, listing: list[Listed]) -> str:
+    """The newest finished medical run that is no comparison, or else the newest of all.
+
+    `fedpdc simulate --compare` makes its comparisons last; nobody should read or sign one because it is the newest.
+    """
+    newest_first = sorted(listing, key=lambda listed: (listed.status != "no run", listed.changed), reverse=True)
+    for listed in newest_first:
+        config = _finished(root, listed)
+        if config and config["kind"] != "benchmark" and is_main(config):
+            return listed.name
+    return newest_first[0].name
+
+
+def solo_beside(run: Run) -> str | None:
+    """The run that trained each site alone on the same films with the same seed, if it lies beside this one."""
+    root = run.folder.parent
+    for listed in list_runs(root):
+        config = _finished(root, listed) if listed.name != run.name else None
+        if config and config["method"]["name"] == "solo" and _task(config) == _task(run.config):
+            return listed.name
+    return None
+
+
+def _finished(root: Path, listed: Listed) -> dict[str, Any] | None:
+    """The configuration of a finished run; none where the run is not finished or not sound."""
     try:
-        config = parsed(tomllib.loads, read_text(file))
-    except (ValueError, OSError):
-        raise UserError(f"config.toml of {folder.name} cannot be read; restore the file or run again.") from None
-    problem = problem_with_config(config)
-    if problem:
-        raise UserError(f"config.toml of {folder.name} was not written by fedpdc: {problem}.")
-    return config
-
-
-def _rounds(folder: Path) -> list[dict[str, Any]]:
-    """The recorded rounds; a last line that is still being written is passed over, any other damage is said."""
-    file = folder / "rounds.jsonl"
-    if not file.is_file():
-        return []
-    try:
-        lines = read_text(file).splitlines()
-    except (UnicodeDecodeError, OSError):
-        raise UserError(f"rounds.jsonl of {folder.name} cannot be read; restore the file or run again.") from None
-    records: list[dict[str, Any]] = []
-    for number, line in enumerate(lines, start=1):
-        try:
-            record = parsed(json.loads, line)
-        except ValueError:
-            if number == len(lines):
-                break
-            raise UserError(f"rounds.jsonl of {folder.name} is damaged in line {number}; run again.") from None
-        problem = problem_with_round(record)
-        if not problem and records and record["round"] <= records[-1]["round"]:
-            problem = f"round {record['round']} comes after round {records[-1]['round']}"
-        if problem:
-            raise UserError(f"rounds.jsonl of {folder.name}, line {number}: {problem}.")
-        records.append(record)
-    return records
-
-
-def _predictions(folder: Path, classes: list[str]) -> pd.DataFrame | None:
-    file = folder / "predictions.parquet"
-    if not file.is_file():
+        return read_run(root / listed.name).config if listed.status == "finished" else None
+    except UserError:
         return None
-    frame = read_predictions(file)
-    validate(frame, f"predictions.parquet of {folder.name}")
-    if classes_of(frame) != classes:
-        raise UserError(
-            f"predictions.parquet of {folder.name} has other classes than its config.toml: they are of two runs."
-        )
-    return frame
+
+
+def _task(config: dict[str, Any]) -> list[Any]:
+    """What two runs must share for their films and seeds to be the same."""
+    data = config.get("data", {})
+    plan = config.get("simulation") or config.get("experiment")
+    return [config["kind"], plan, data.get("fingerprints"), data.get("fingerprint")]

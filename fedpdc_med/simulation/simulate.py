@@ -14,7 +14,7 @@ from fedpdc_med.federation.run import run_rounds
 from fedpdc_med.hospitals.build import FilmSources, build, label_counts
 from fedpdc_med.hospitals.site import HospitalSite, load_sites
 from fedpdc_med.methods import Method, make_method
-from fedpdc_med.runs.directory import Run, git_commit, versions, without_none
+from fedpdc_med.runs.directory import Run, begin_run, git_commit, versions, without_none
 from fedpdc_med.runs.label_distribution import label_distribution
 from fedpdc_med.runs.plan import Privacy
 from fedpdc_med.simulation.phantoms import open_films
@@ -47,7 +47,7 @@ def start(
     federation = make(settings, method, sites, sources)
     federation.check()
     config = config_of(settings, method, sites, sources, federation, sites_folder, reference, out)
-    with Run.begin(out, config, overwrite) as run:
+    with begin_run(out, config, overwrite) as run:
         counts = label_counts(federation)
         picture = run.folder / "label_distribution.png"
         label_distribution(counts.to_numpy(), list(counts.index), federation.classes, picture)

@@ -15,7 +15,9 @@ from fedpdc_med.benchmarks.show import markdown
 from fedpdc_med.benchmarks.tables import by_score, chosen, read_cost, rounds_to_reach, table
 from fedpdc_med.common.errors import UserError
 from fedpdc_med.methods import make_method
-from fedpdc_med.runs.directory import Run
+from fedpdc_med.runs.directory import create_run
+
+CONFIG = {"kind": "benchmark", "method": {"name": "fedavg"}, "data": {"classes": ["a", "b"]}}
 
 
 def result(method="fedavg", seed=0, curve=(10.0, 20.0, 30.0), **more):
@@ -259,7 +261,7 @@ def test_changes_of_ones_own_experiment_file_tell_its_runs_apart(tmp_path):
 
 
 def test_an_unfinished_run_says_how_to_go_on(tmp_path):
-    run = Run.create(tmp_path / "run", {"kind": "benchmark"})
+    run = create_run(tmp_path / "run", CONFIG)
     with pytest.raises(UserError, match="is not finished; continue it with: fedpdc resume"):
         result_of(run)
 
@@ -294,7 +296,7 @@ def test_what_a_run_calls_itself_never_leads_out_of_the_folder(tmp_path):
 
 
 def test_a_link_in_a_run_of_a_folder_is_not_copied_into_the_results(tmp_path):
-    run = Run.create(tmp_path / "runs" / "a", {"kind": "benchmark"})
+    run = create_run(tmp_path / "runs" / "a", CONFIG)
     run.predictions_file.touch()
     (tmp_path / "thesis.txt").write_text("years of work")
     (run.folder / "label_distribution.png").symlink_to(tmp_path / "thesis.txt")

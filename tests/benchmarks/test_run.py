@@ -11,7 +11,7 @@ from fedpdc_med.common.errors import UserError
 from fedpdc_med.datasets import load
 from fedpdc_med.federation.pooled import arranged
 from fedpdc_med.methods import make_method
-from fedpdc_med.runs.directory import Run
+from fedpdc_med.runs.directory import create_run
 
 DIGITS = load("digits")
 
@@ -125,7 +125,7 @@ def test_resume_tells_a_run_of_some_images_from_one_of_all(tmp_path):
     fedavg, folder = make_method("fedavg"), tmp_path / "run"
     every, some = (make_experiment("digits", "quick", "fedavg", images=images) for images in (None, 700))
     for there, other, says in ((some, every, "images = 700, not None"), (every, some, "images = None, not 700")):
-        Run.create(folder, config_of(there, fedavg, DIGITS, None, folder), overwrite=True)
+        create_run(folder, config_of(there, fedavg, DIGITS, None, folder), overwrite=True)
         check_same(folder, there, fedavg)
         with pytest.raises(UserError, match=says):
             check_same(folder, other, fedavg)

@@ -12,7 +12,8 @@ from safetensors.torch import load_file
 
 from fedpdc_med.cli import main
 from fedpdc_med.common.files import only_writer
-from fedpdc_med.runs.directory import Run
+from fedpdc_med.federation.checkpoint import read_progress
+from fedpdc_med.runs.directory import Run, read_run
 
 COMMAND = [sys.executable, "-m", "fedpdc_med.cli"]
 
@@ -31,7 +32,7 @@ def fedpdc(folder, *arguments):
 def run_digits(folder, name, *more):
     done = fedpdc(folder, "benchmark", "run", "digits", "--rounds", "4", "--out", name, *more)
     assert done.returncode == 0, done.stderr
-    return Run.open(folder / name)
+    return read_run(folder / name)
 
 
 @pytest.mark.parametrize(
@@ -99,12 +100,12 @@ def test_a_benchmark_leaves_the_whole_run_directory(tmp_path):
         "site_models",
     }
     assert not list(run.site_models.iterdir())  # a run of a method that keeps none leaves no update behind
-    rounds, predictions = run.rounds(), run.predictions()
-    assert [record["round"] for record in rounds] == [1, 2, 3, 4]
+    rounds, predictions = run.rounds, run.predictions
+    assert [record.round for record in rounds] == [1, 2, 3, 4]
     probabilities = predictions[[f"p:{k}" for k in range(10)]]
     assert probabilities.sum(axis=1).between(0.999, 1.001).all()
     accuracy = (probabilities.to_numpy().argmax(1) == predictions["label"].astype(int)).mean()
-    assert accuracy == pytest.approx(rounds[-1]["accuracy"])
+    assert accuracy == pytest.approx(rounds[-1].accuracy)
     assert set(predictions.columns[:10]) == {
         "model",
         "split",
@@ -149,7 +150,7 @@ def test_one_or_two_workers_and_a_kill_in_mid_round_give_the_same_model(tmp_path
     expected = (whole.folder / "model.safetensors").read_bytes()
     assert (single.folder / "model.safetensors").read_bytes() == expected
     assert (killed / "model.safetensors").read_bytes() == expected
-    assert [record["round"] for record in Run(killed).rounds()] == [1, 2, 3, 4]
+    assert [record.round for record in Run(killed).rounds] == [1, 2, 3, 4]
     assert not workers, "workers outlived their coordinator"
 
 
@@ -189,7 +190,7 @@ def test_solo_has_site_models_and_no_global_one(tmp_path):
     run = run_digits(tmp_path, "run", "--method", "solo")
     assert not run.model_file.exists()
     assert len(list(run.site_models.iterdir())) == 10
-    assert set(run.predictions()["model"]) == {f"site-{i:02d}" for i in range(1, 11)}
+    assert set(run.predictions["model"]) == {f"site-{i:02d}" for i in range(1, 11)}
 
 
 def test_the_models_load_without_pickle(tmp_path):
@@ -267,9 +268,9 @@ def test_resume_of_a_folder_without_a_run_says_so(tmp_path, monkeypatch, capsys)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "site").mkdir()
     for content, says in (
-        (None, "holds no run (there is no config.toml in it)"),
-        (b'title = "a web site"', "holds no run (its config.toml is not a run's); name a run directory"),
-        (b'title = "Malm\xf6"', "config.toml cannot be read"),
+        (None, "The folder site is empty"),
+        (b'title = "a web site"', "config.toml of site was not written by fedpdc"),
+        (b'title = "Malm\xf6"', "config.toml of site cannot be read"),
     ):
         if content:
             (tmp_path / "site" / "config.toml").write_bytes(content)
@@ -336,10 +337,10 @@ def test_ctrl_c_leaves_a_run_that_resume_continues(tmp_path):
         start_new_session=True,
     )
     deadline = time.monotonic() + 120
-    while not ((done := Run(tmp_path / "run").progress()) and done.round) and time.monotonic() < deadline:
+    while not ((done := read_progress(Run(tmp_path / "run"))) and done.round) and time.monotonic() < deadline:
         time.sleep(0.1)
     os.killpg(process.pid, signal.SIGINT)  # a terminal sends Ctrl-C to the whole group, workers included
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "fedpdc resume" in said and "Traceback" not in said
-    assert Run(tmp_path / "run").progress().round >= 1
+    assert read_progress(Run(tmp_path / "run")).round >= 1

@@ -11,7 +11,7 @@ from fedpdc_med.federation.coordinator import Coordinator
 from fedpdc_med.federation.protocol import Assignment, Failure
 from fedpdc_med.methods.learned_weights import SearchWeights
 from fedpdc_med.methods.server_finetune import Finetune
-from fedpdc_med.runs.directory import Run
+from fedpdc_med.runs.directory import scratch_run
 
 
 @pytest.fixture
@@ -29,14 +29,14 @@ def processes():
 
 
 def final_model(federation, engine, folder):
-    run = Run.create(folder, {"kind": "test"})
+    run = scratch_run(folder)
     coordinator = Coordinator(federation, engine, run)
     records = [coordinator.run_round() for _ in range(federation.rounds)]
     return run.checkpoint_file.read_bytes(), records
 
 
 def initial(federation, folder):
-    run = Run.create(folder / "initial", {"kind": "test"})
+    run = scratch_run(folder / "initial")
     Coordinator(federation, DeviceEngine(federation, "cpu"), run)
     return run.checkpoint_file
 
@@ -165,7 +165,7 @@ def test_a_thousand_sites_run(tiny_federation, tmp_path, processes):
     federation = replace(few, sites=sites, pools=pools, tau=0.003, rounds=1)
     expected, _ = final_model(federation, DeviceEngine(federation, "cpu"), tmp_path / "here")
     state, records = final_model(federation, processes(federation, 2), tmp_path / "there")
-    assert [site["status"] for site in records[0]["sites"].values()].count("ok") == 3
+    assert [site.status for site in records[0].sites.values()].count("ok") == 3
     assert state == expected
 
 

@@ -2,9 +2,15 @@ import numpy as np
 import pytest
 
 from fedpdc_med.evaluation.contributions import not_used, recall_rounds, site_rounds, site_shares, spans
+from fedpdc_med.runs.schema import Round
+
+
+def rounds_of(*records):
+    return [Round(**{"seconds": 1.0, "accuracy": 0.5, "recall": {}, **record}) for record in records]
+
 
 # Two sites count in round 1 with 30 and 10 films; in round 2 only a does, c is rejected throughout.
-ROUNDS = [
+ROUNDS = rounds_of(
     {
         "round": 1,
         "accuracy": 0.5,
@@ -25,7 +31,7 @@ ROUNDS = [
             "c": {"status": "rejected", "reason": "its training loss is not finite"},
         },
     },
-]
+)
 
 
 def test_fedavg_would_have_weighed_by_films_among_the_used_sites():
@@ -49,7 +55,7 @@ def test_a_site_that_was_not_used_adds_nothing_to_its_mean_weight():
 
 def test_epsilon_is_the_one_of_the_last_round_and_unknown_without_noise():
     one = {"status": "ok", "films": 1, "weight": 0.5}
-    rounds = [{"round": t, "sites": {"a": {**one, "epsilon": 2.0 * t}, "b": one}} for t in (1, 2)]
+    rounds = rounds_of(*({"round": t, "sites": {"a": {**one, "epsilon": 2.0 * t}, "b": one}} for t in (1, 2)))
     shares = site_shares(site_rounds(rounds)).set_index("site")
     assert shares.loc["a", "epsilon"] == 4.0 and np.isnan(shares.loc["b", "epsilon"])
 
@@ -89,7 +95,9 @@ def test_no_rounds_make_empty_tables():
 
 def test_a_round_that_does_not_name_a_site_counts_as_nothing_from_it():
     one = {"status": "ok", "films": 10, "weight": 0.5}
-    rounds = [{"round": 1, "sites": {"a": one, "b": one}}, {"round": 2, "sites": {"a": {**one, "weight": 1.0}}}]
+    rounds = rounds_of(
+        {"round": 1, "sites": {"a": one, "b": one}}, {"round": 2, "sites": {"a": {**one, "weight": 1.0}}}
+    )
     shares = site_shares(site_rounds(rounds)).set_index("site")
     assert shares.loc["b", ["weight", "fedavg"]].tolist() == [0.25, 0.25]
     assert shares.loc["a", ["weight", "fedavg"]].tolist() == [0.75, 0.75]

@@ -10,6 +10,7 @@ from safetensors.torch import load_file, save_file
 
 from fedpdc_med.common.errors import UserError, WorkFailed
 from fedpdc_med.engines.local import DeviceEngine
+from fedpdc_med.federation.checkpoint import read_progress
 from fedpdc_med.federation.coordinator import Coordinator, dissimilarity, sample_sites
 from fedpdc_med.federation.images import TrainingFilms
 from fedpdc_med.federation.local_training import train_locally
@@ -17,8 +18,9 @@ from fedpdc_med.federation.privacy import epsilon_of
 from fedpdc_med.federation.protocol import Update, seed_for
 from fedpdc_med.methods.parts import Parts
 from fedpdc_med.methods.server import State
-from fedpdc_med.runs.directory import Run
+from fedpdc_med.runs.directory import scratch_run
 from fedpdc_med.runs.plan import LocalSettings, Privacy
+from fedpdc_med.runs.schema import SiteRound
 
 
 class Recording(DeviceEngine):
@@ -45,7 +47,7 @@ def averaged(states: list[State], weights: list[float]) -> State:
 
 
 def opened(federation, folder):
-    run = Run.create(folder / "run", {"kind": "test"})
+    run = scratch_run(folder / "run")
     engine = Recording(federation)
     return Coordinator(federation, engine, run), engine, run
 
@@ -53,16 +55,25 @@ def opened(federation, folder):
 def test_a_round_is_recorded_as_the_design_says(tiny_federation, tmp_path):
     coordinator, _, run = opened(tiny_federation("fedpdc"), tmp_path)
     record = coordinator.run_round()
-    assert run.rounds() == [record]
-    assert record["round"] == 1
-    assert set(record) == {"round", "seconds", "bytes", "accuracy", "recall", "worst_recall", "score", "sites"}
-    site = record["sites"]["site-2"]
-    assert set(site) == {"status", "films", "loss", "score", "recall", "weight", "dissimilarity"}
-    assert (site["status"], site["films"]) == ("ok", 50)
-    assert set(site["recall"]) == {"class-0", "class-1", "class-2"}
-    scores = [one["score"] for one in record["sites"].values()]
-    assert [one["weight"] for one in record["sites"].values()] == pytest.approx([s / sum(scores) for s in scores])
-    assert sum(one["weight"] for one in record["sites"].values()) == pytest.approx(1)
+    assert run.rounds == [record]
+    assert record.round == 1
+    assert record.model_fields_set == {
+        "round",
+        "seconds",
+        "bytes",
+        "accuracy",
+        "recall",
+        "worst_recall",
+        "score",
+        "sites",
+    }
+    site = record.sites["site-2"]
+    assert site.model_fields_set == {"status", "films", "loss", "score", "recall", "weight", "dissimilarity"}
+    assert (site.status, site.films) == ("ok", 50)
+    assert set(site.recall) == {"class-0", "class-1", "class-2"}
+    scores = [one.score for one in record.sites.values()]
+    assert [one.weight for one in record.sites.values()] == pytest.approx([s / sum(scores) for s in scores])
+    assert sum(one.weight for one in record.sites.values()) == pytest.approx(1)
 
 
 def test_a_site_with_privacy_sends_its_change_clipped_and_noised_and_says_what_that_is_worth(tiny_federation, tmp_path):
@@ -72,7 +83,7 @@ def test_a_site_with_privacy_sends_its_change_clipped_and_noised_and_says_what_t
     coordinator, engine, run = opened(dataclasses.replace(plain, sites=hidden), tmp_path)
     start = load_file(run.checkpoint_file)
     record = coordinator.run_round()
-    assert record["sites"]["site-0"]["epsilon"] == pytest.approx(epsilon_of(privacy, 1))
+    assert record.sites["site-0"].epsilon == pytest.approx(epsilon_of(privacy, 1))
     for state in engine.states.values():
         change = sum(float((state[name] - start[name]).double().square().sum()) for name in start)
         assert np.sqrt(change) == pytest.approx(0.01, rel=1e-3)
@@ -96,11 +107,11 @@ def test_scores_travel_with_the_next_round_and_absent_sites_have_none(tiny_feder
     for before, sent, record in zip(records, engine.assignments[1:], records[1:], strict=False):
         assert len(sent) == 3
         for name, one in sent.items():
-            took_part = before["sites"][name]["status"] == "ok"
-            assert one.score == (before["sites"][name]["score"] if took_part else unscored)
+            took_part = before.sites[name].status == "ok"
+            assert one.score == (before.sites[name].score if took_part else unscored)
             repeated, fresh = repeated + took_part, fresh + (not took_part)
-        absent = [s for s in record["sites"].values() if s["status"] == "absent"]
-        assert len(absent) == 3 and all(s["reason"] for s in absent)
+        absent = [s for s in record.sites.values() if s.status == "absent"]
+        assert len(absent) == 3 and all(s.reason for s in absent)
     assert repeated and fresh  # both cases were seen
 
 
@@ -114,8 +125,8 @@ def test_recorded_dissimilarity_uses_the_global_accuracy_on_the_weighting_films(
     record = coordinator.run_round()
     probabilities = engine.predict(run.checkpoint_file, "weighting")()
     p = float((probabilities.argmax(1) == coordinator.federation.weighting.labels.numpy()).mean())
-    site = record["sites"]["site-1"]
-    assert site["dissimilarity"] == pytest.approx(p / site["score"])
+    site = record.sites["site-1"]
+    assert site.dissimilarity == pytest.approx(p / site.score)
 
 
 def test_all_scores_zero_falls_back_to_film_counts_and_says_so(tiny_federation, tmp_path):
@@ -124,9 +135,9 @@ def test_all_scores_zero_falls_back_to_film_counts_and_says_so(tiny_federation, 
     all_class_1 = dataclasses.replace(federation.weighting, labels=federation.weighting.labels * 0 + 1)
     coordinator, _, _ = opened(dataclasses.replace(federation, pools=all_class_0, weighting=all_class_1), tmp_path)
     record = coordinator.run_round()
-    assert [one["score"] for one in record["sites"].values()] == [0, 0]
-    assert [one["weight"] for one in record["sites"].values()] == pytest.approx([30 / 70, 40 / 70])
-    assert "every score is zero" in record["note"]
+    assert [one.score for one in record.sites.values()] == [0, 0]
+    assert [one.weight for one in record.sites.values()] == pytest.approx([30 / 70, 40 / 70])
+    assert "every score is zero" in record.note
 
 
 def test_equal_scores_give_abavg_no_weights_and_the_round_says_so(tiny_federation, tmp_path):
@@ -134,17 +145,17 @@ def test_equal_scores_give_abavg_no_weights_and_the_round_says_so(tiny_federatio
     all_class_0 = [dataclasses.replace(pool, labels=pool.labels * 0) for pool in federation.pools]
     coordinator, _, _ = opened(dataclasses.replace(federation, pools=all_class_0), tmp_path)
     record = coordinator.run_round()
-    first, second = (one["score"] for one in record["sites"].values())
+    first, second = (one.score for one in record.sites.values())
     assert first == second > 0
-    assert [one["weight"] for one in record["sites"].values()] == pytest.approx([30 / 70, 40 / 70])
-    assert record["note"] == "every score is the same: weights are by number of films"
+    assert [one.weight for one in record.sites.values()] == pytest.approx([30 / 70, 40 / 70])
+    assert record.note == "every score is the same: weights are by number of films"
 
 
 def test_learned_weights_are_recorded_and_lower_the_loss_on_the_weighting_films(tiny_federation, tmp_path):
     federation = tiny_federation("learned-weights", per_site={i: {"epochs": 10} for i in range(4)})
     coordinator, engine, run = opened(federation, tmp_path)
-    sites = coordinator.run_round()["sites"].values()
-    found, scores = [one["weight"] for one in sites], [one["score"] for one in sites]
+    sites = coordinator.run_round().sites.values()
+    found, scores = [one.weight for one in sites], [one.score for one in sites]
     assert sum(found) == pytest.approx(1)
     states = [engine.states[f"site-{i}"] for i in range(4)]
     expected = averaged(states, found)
@@ -186,7 +197,7 @@ def test_a_model_that_finetuning_spoils_is_not_used_and_the_round_says_so(tiny_f
     spoiling = {"server_learning_rate": 1e30, "server_epochs": 5}
     coordinator, engine, run = opened(tiny_federation("server-finetune", settings=spoiling), tmp_path)
     record = coordinator.run_round()
-    assert "the fine-tuned model is not used" in record["note"] and "not finite" in record["note"]
+    assert "the fine-tuned model is not used" in record.note and "not finite" in record.note
     average = averaged([engine.states[f"site-{i}"] for i in range(4)], [30 / 180, 40 / 180, 50 / 180, 60 / 180])
     assert all(torch.equal(value, average[name]) for name, value in load_file(run.checkpoint_file).items())
 
@@ -199,7 +210,7 @@ def test_bytes_are_models_both_ways_and_the_public_films_once_a_site(tiny_federa
     seen = set()
     for record, sent in zip(records, engine.assignments, strict=True):
         new = set(sent) - seen
-        assert record["bytes"] == 6 * model + len(new) * 12 * 16 * 16
+        assert record.bytes == 6 * model + len(new) * 12 * 16 * 16
         seen |= new
     assert len(seen) == 6
 
@@ -207,20 +218,20 @@ def test_bytes_are_models_both_ways_and_the_public_films_once_a_site(tiny_federa
 def test_bytes_leave_out_the_models_that_never_came_back(tiny_federation, tmp_path):
     coordinator, _, _ = opened(tiny_federation("fedavg", per_site={1: {"learning_rate": 1e30}}), tmp_path)
     one = sum(value.nbytes for value in coordinator.expected.values())
-    assert coordinator.run_round()["bytes"] == 7 * one  # four out, three usable ones back
+    assert coordinator.run_round().bytes == 7 * one  # four out, three usable ones back
 
 
 def test_solo_sends_nothing(tiny_federation, tmp_path):
     coordinator, _, _ = opened(tiny_federation("solo"), tmp_path)
-    assert coordinator.run_round()["bytes"] == 0
+    assert coordinator.run_round().bytes == 0
 
 
 def test_a_diverged_site_is_rejected_and_the_run_goes_on(tiny_federation, tmp_path):
     coordinator, _, run = opened(tiny_federation("fedpdc", per_site={1: {"learning_rate": 1e30}}), tmp_path)
     record = coordinator.run_round()
-    assert record["sites"]["site-1"]["status"] == "rejected"
-    assert "not finite" in record["sites"]["site-1"]["reason"]
-    assert sum(one.get("weight", 0) for one in record["sites"].values()) == pytest.approx(1)
+    assert record.sites["site-1"].status == "rejected"
+    assert "not finite" in record.sites["site-1"].reason
+    assert sum(one.weight or 0 for one in record.sites.values()) == pytest.approx(1)
     assert all(torch.isfinite(value).all() for value in load_file(run.checkpoint_file).values())
 
 
@@ -229,9 +240,9 @@ def test_a_site_whose_training_breaks_has_failed_and_the_run_goes_on(tiny_federa
     broken = dataclasses.replace(federation.sites["site-0"], indices=np.array([10_000]))
     coordinator, _, _ = opened(dataclasses.replace(federation, sites={**federation.sites, "site-0": broken}), tmp_path)
     record = coordinator.run_round()
-    assert record["sites"]["site-0"]["status"] == "failed"
-    assert record["sites"]["site-0"]["reason"].startswith("IndexError")
-    assert record["sites"]["site-1"]["weight"] == pytest.approx(40 / 150)
+    assert record.sites["site-0"].status == "failed"
+    assert record.sites["site-0"].reason.startswith("IndexError")
+    assert record.sites["site-1"].weight == pytest.approx(40 / 150)
 
 
 @pytest.mark.parametrize(
@@ -247,7 +258,7 @@ def test_a_site_whose_training_breaks_has_failed_and_the_run_goes_on(tiny_federa
 )
 def test_an_answer_that_is_no_model_is_rejected(tiny_federation, tmp_path, spoil, says):
     federation = tiny_federation("fedavg", sites=2)
-    run = Run.create(tmp_path / "run", {"kind": "test"})
+    run = scratch_run(tmp_path / "run")
 
     class Spoiled(DeviceEngine):
         def train(self, assignments, answers):
@@ -257,8 +268,8 @@ def test_an_answer_that_is_no_model_is_rejected(tiny_federation, tmp_path, spoil
                 yield answer
 
     record = Coordinator(federation, Spoiled(federation, "cpu"), run).run_round()
-    assert record["sites"]["site-0"]["status"] == "rejected"
-    assert says in record["sites"]["site-0"]["reason"]
+    assert record.sites["site-0"].status == "rejected"
+    assert says in record.sites["site-0"].reason
 
 
 def test_a_round_without_any_usable_update_fails_and_keeps_what_was_done(tiny_federation, tmp_path):
@@ -266,7 +277,7 @@ def test_a_round_without_any_usable_update_fails_and_keeps_what_was_done(tiny_fe
     coordinator, _, run = opened(federation, tmp_path)
     with pytest.raises(WorkFailed, match="round 1 got no usable update"):
         coordinator.run_round()
-    assert run.progress().round == 0
+    assert read_progress(run).round == 0
 
 
 def test_an_average_whose_answers_are_not_finite_is_never_kept(tiny_federation, tmp_path):
@@ -281,13 +292,13 @@ def test_an_average_whose_answers_are_not_finite_is_never_kept(tiny_federation, 
     engine.predict = spoiled
     with pytest.raises(WorkFailed, match="round 2 ends with gives answers that are not finite"):
         coordinator.run_round()
-    assert (run.progress().round, run.checkpoint_file.read_bytes()) == (1, before)
+    assert (read_progress(run).round, run.checkpoint_file.read_bytes()) == (1, before)
 
 
 def test_a_model_that_only_spoils_the_average_is_left_out_and_the_run_goes_on(tiny_federation, tmp_path):
     """All its numbers are finite, and so are its own answers; among the others' its size makes the average's not."""
     federation = tiny_federation("fedavg", sites=3)
-    run = Run.create(tmp_path / "run", {"kind": "test"})
+    run = scratch_run(tmp_path / "run")
 
     class Hostile(DeviceEngine):
         def train(self, assignments, answers):
@@ -301,9 +312,9 @@ def test_a_model_that_only_spoils_the_average_is_left_out_and_the_run_goes_on(ti
                 yield answer
 
     record = Coordinator(federation, Hostile(federation, "cpu"), run).run_round()
-    assert record["sites"]["site-1"]["status"] == "rejected"
-    assert "the average gives answers that are not finite" in record["sites"]["site-1"]["reason"]
-    weights = [record["sites"][name]["weight"] for name in ("site-0", "site-2")]
+    assert record.sites["site-1"].status == "rejected"
+    assert "the average gives answers that are not finite" in record.sites["site-1"].reason
+    weights = [record.sites[name].weight for name in ("site-0", "site-2")]
     assert weights == pytest.approx([30 / 80, 50 / 80])
     assert all(torch.isfinite(value).all() for value in load_file(run.checkpoint_file).values())
 
@@ -333,8 +344,8 @@ def test_solo_sites_go_on_from_their_own_model_and_the_record_is_their_mean(tiny
         )
         own.append(right.mean())
         worst.append(min(right[labels == k].mean() for k in range(3)))
-    assert record["accuracy"] == pytest.approx(np.mean(own))
-    assert record["worst_recall"] == pytest.approx(np.mean(worst))
+    assert record.accuracy == pytest.approx(np.mean(own))
+    assert record.worst_recall == pytest.approx(np.mean(worst))
     assert set(coordinator.predictions()["model"]) == {"site-0", "site-1", "site-2"}
 
 
@@ -358,8 +369,8 @@ def test_a_run_resumed_from_any_round_ends_in_the_same_bits(tiny_federation, tmp
         for _ in range(4 - stop):
             again.run_round()
         assert part.checkpoint_file.read_bytes() == expected
-        assert [record["round"] for record in part.rounds()] == [1, 2, 3, 4]
-        assert [record["bytes"] for record in part.rounds()] == [record["bytes"] for record in run.rounds()]
+        assert [record.round for record in part.rounds] == [1, 2, 3, 4]
+        assert [record.bytes for record in part.rounds] == [record.bytes for record in run.rounds]
 
 
 def test_rounds_can_be_read_while_a_run_is_under_way(tiny_federation, tmp_path):
@@ -367,7 +378,7 @@ def test_rounds_can_be_read_while_a_run_is_under_way(tiny_federation, tmp_path):
     coordinator.run_round()
     with run.rounds_file.open("a", encoding="utf-8") as file:
         file.write('{"round": 2, "sec')
-    assert [record["round"] for record in run.rounds()] == [1]
+    assert [record.round for record in run.rounds] == [1]
     assert json.loads(run.rounds_file.read_text(encoding="utf-8").splitlines()[0])["round"] == 1
 
 
@@ -425,12 +436,12 @@ def test_scaffold_remembers_what_sites_keep_and_the_server_has_for_exactly_the_l
         "site-1.round2.kept.safetensors",
     ]
     model = sum(value.nbytes for value in coordinator.expected.values())  # all of it trained: no statistics, no counter
-    assert [first["bytes"], second["bytes"]] == [6 * model, 8 * model]  # c goes out from the second round on
+    assert [first.bytes, second.bytes] == [6 * model, 8 * model]  # c goes out from the second round on
 
 
 def test_an_answer_without_what_its_method_sends_is_rejected(tiny_federation, tmp_path):
     federation = tiny_federation("scaffold", sites=2)
-    run = Run.create(tmp_path / "run", {"kind": "test"})
+    run = scratch_run(tmp_path / "run")
 
     class Forgetful(DeviceEngine):
         def train(self, assignments, answers):
@@ -438,10 +449,8 @@ def test_an_answer_without_what_its_method_sends_is_rejected(tiny_federation, tm
                 yield dataclasses.replace(answer, extra=None) if answer.site == "site-0" else answer
 
     record = Coordinator(federation, Forgetful(federation, "cpu"), run).run_round()
-    assert record["sites"]["site-0"] == {
-        "status": "rejected",
-        "reason": "entries do not match the model: 14 missing, 0 unknown",
-    }
+    told = SiteRound(status="rejected", reason="entries do not match the model: 14 missing, 0 unknown")
+    assert record.sites["site-0"] == told
 
 
 def test_a_site_without_images_is_named(tiny_federation):

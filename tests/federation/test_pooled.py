@@ -15,7 +15,7 @@ from fedpdc_med.federation.pooled import arranged, joined, selected, usual_site
 from fedpdc_med.federation.protocol import seed_for
 from fedpdc_med.methods import make_method
 from fedpdc_med.methods.parts import Parts
-from fedpdc_med.runs.directory import Run
+from fedpdc_med.runs.directory import scratch_run
 
 
 def pixels(films):
@@ -23,7 +23,7 @@ def pixels(films):
 
 
 def after_one_round(federation, folder):
-    run = Run.create(folder, {"kind": "test"})
+    run = scratch_run(folder)
     record = Coordinator(federation, DeviceEngine(federation, "cpu"), run).run_round()
     return load_file(run.checkpoint_file), record
 
@@ -66,7 +66,7 @@ def test_pooled_is_fedavg_over_one_site_with_all_films(tiny_federation, tmp_path
     every = Films(*(torch.cat([getattr(pool, part) for pool in federation.pools]) for part in ("images", "labels")))
     settings = federation.sites["site-0"].settings
     assert same(state, trained(federation, every, settings, seed_for(0, "train", 1, "pooled")))
-    assert (record["sites"]["pooled"]["weight"], record["bytes"]) == (1, 0)
+    assert (record.sites["pooled"].weight, record.bytes) == (1, 0)
 
 
 def test_pooled_takes_the_films_that_the_sites_hold_and_no_other(tiny_federation):
@@ -124,4 +124,4 @@ def test_data_sharing_steps_run_over_a_sites_films_and_the_correction_split_toge
     labels = torch.cat([own.labels[mine], *[public.labels] * copies])
     union = Films.of(images.numpy(), labels.numpy())
     assert same(state, trained(federation, union, site.settings, seed_for(0, "train", 1, "site-0")))
-    assert record["sites"]["site-0"]["films"] == site.count  # the weight counts its own films
+    assert record.sites["site-0"].films == site.count  # the weight counts its own films

@@ -1,6 +1,5 @@
 """A run directory by itself: what a kill leaves, who may write it, and what a foreign one must not reach."""
 
-import json
 import os
 import signal
 import subprocess
@@ -12,10 +11,20 @@ import torch
 from safetensors.torch import load_file
 
 from fedpdc_med.common.errors import UserError
-from fedpdc_med.common.files import only_writer
-from fedpdc_med.runs.directory import Progress, Run, replace_model, replace_text
+from fedpdc_med.common.files import only_writer, replace_text
+from fedpdc_med.federation.checkpoint import (
+    begin_checkpoint,
+    commit,
+    finish,
+    forget_updates,
+    read_progress,
+    replace_model,
+    roll_back,
+)
+from fedpdc_med.runs.directory import begin_run, create_run, read_run
+from fedpdc_med.runs.schema import Progress, Round
 
-CONFIG = {"kind": "simulation", "method": {"name": "fedavg"}}
+CONFIG = {"kind": "simulation", "method": {"name": "fedavg"}, "classes": ["normal", "covid-19"]}
 PREDICTIONS = pd.DataFrame({"film": ["film-1"], "p:normal": [0.5]})
 
 
@@ -24,15 +33,15 @@ def state(value):
 
 
 def line(t):
-    return {"round": t, "accuracy": t / 10, "sites": {}}
+    return Round(round=t, seconds=1.0, accuracy=t / 10, recall={}, sites={})
 
 
 def run_after(folder, rounds):
     """A run after so many rounds; the model of round t holds three times t."""
-    run = Run.create(folder, CONFIG)
+    run = create_run(folder, CONFIG)
     for t in range(rounds + 1):
-        run.begin_checkpoint(state(t), Progress(t, {"harbor": t / 10}))
-        run.commit(line(t) if t else None)
+        begin_checkpoint(run, state(t), Progress(round=t, scores={"harbor": t / 10}))
+        commit(run, line(t) if t else None)
     return run
 
 
@@ -41,34 +50,35 @@ def run_after(folder, rounds):
 
 def test_a_whole_line_of_a_round_whose_checkpoint_was_never_in_place_is_rolled_back(tmp_path):
     run = run_after(tmp_path / "run", rounds=2)
-    run.begin_checkpoint(state(3), Progress(3))
+    begin_checkpoint(run, state(3), Progress(round=3))
     with run.rounds_file.open("a") as lines:  # `commit` up to its last step
-        lines.write(json.dumps(line(3)) + "\n")
-    again = Run.open(run.folder)
-    assert [record["round"] for record in again.rounds()] == [1, 2, 3]
-    again.roll_back(again.progress())
-    assert [record["round"] for record in again.rounds()] == [1, 2]
-    assert again.progress() == Progress(2, {"harbor": 0.2})
+        lines.write(line(3).line() + "\n")
+    again = read_run(run.folder)
+    assert [record.round for record in again.rounds] == [1, 2, 3]
+    roll_back(again, read_progress(again))
+    assert [record.round for record in read_run(run.folder).rounds] == [1, 2]
+    assert read_progress(again) == Progress(round=2, scores={"harbor": 0.2})
     assert load_file(again.checkpoint_file)["weight"].tolist() == [2, 2, 2]
 
 
 def test_a_next_checkpoint_that_was_cut_short_is_written_anew(tmp_path):
     run = run_after(tmp_path / "run", rounds=1)
     run.next_checkpoint_file.write_bytes(b"half of a che")
-    assert run.progress().round == 1
-    run.begin_checkpoint(state(2), Progress(2))
-    run.commit(line(2))
-    assert run.progress().round == 2 and not run.next_checkpoint_file.exists()
+    assert read_progress(run).round == 1
+    begin_checkpoint(run, state(2), Progress(round=2))
+    commit(run, line(2))
+    assert read_progress(run).round == 2 and not run.next_checkpoint_file.exists()
     assert load_file(run.checkpoint_file)["weight"].tolist() == [2, 2, 2]
 
 
 FINISH = """import resource, signal, sys
 from pathlib import Path
 import pandas as pd
-from fedpdc_med.runs.directory import Run
+from fedpdc_med.federation.checkpoint import finish
+from fedpdc_med.runs.directory import read_run
 signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # the system kills whoever writes more than that into a file
 resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
-Run.open(Path(sys.argv[1])).finish(pd.DataFrame({"film": [f"film-{k}" for k in range(5000)]}), model=True)
+finish(read_run(Path(sys.argv[1])), pd.DataFrame({"film": [f"film-{k}" for k in range(5000)]}))
 """
 
 
@@ -77,9 +87,9 @@ def test_a_kill_in_the_middle_of_the_predictions_leaves_a_run_to_finish(tmp_path
     done = subprocess.run([sys.executable, "-c", FINISH, str(run.folder)])
     assert done.returncode == -signal.SIGXFSZ
     assert run.model_file.exists() and list(run.folder.glob("*.partial"))  # so it was in the middle
-    again = Run.open(run.folder)
+    again = read_run(run.folder)
     assert not again.finished
-    again.finish(PREDICTIONS, model=True)
+    finish(again, PREDICTIONS)
     assert again.finished and not list(run.folder.glob("*.partial"))
     assert load_file(run.model_file)["weight"].tolist() == [2, 2, 2]
 
@@ -88,7 +98,7 @@ def test_updates_of_an_open_round_go_and_models_that_sites_keep_stay(tmp_path):
     run = run_after(tmp_path / "run", rounds=1)
     for name in ("harbor.round1.safetensors", "harbor.round2.safetensors"):
         (run.site_models / name).write_bytes(b"")
-    run.roll_back(Progress(1, kept={"harbor": "harbor.round1.safetensors"}))
+    roll_back(run, Progress(round=1, kept={"harbor": "harbor.round1.safetensors"}))
     assert [file.name for file in run.site_models.iterdir()] == ["harbor.round1.safetensors"]
 
 
@@ -99,8 +109,8 @@ def test_a_folder_with_other_things_is_no_place_for_a_run(tmp_path):
     (tmp_path / "holiday.jpg").write_text("a picture")
     for overwrite in (False, True):
         with pytest.raises(UserError, match="is not empty and holds no run; choose another --out"):
-            Run.create(tmp_path, CONFIG, overwrite)
-        with pytest.raises(UserError, match="holds no run"), Run.begin(tmp_path, CONFIG, overwrite):
+            create_run(tmp_path, CONFIG, overwrite)
+        with pytest.raises(UserError, match="holds no run"), begin_run(tmp_path, CONFIG, overwrite):
             pass
     assert [file.name for file in tmp_path.iterdir()] == ["holiday.jpg"]  # no lock either
 
@@ -108,16 +118,16 @@ def test_a_folder_with_other_things_is_no_place_for_a_run(tmp_path):
 def test_a_config_of_another_program_is_not_overwritten(tmp_path):
     (tmp_path / "config.toml").write_text('title = "a web site"\n')
     with pytest.raises(UserError, match="is not a run's; choose another --out"):
-        Run.create(tmp_path, CONFIG, overwrite=True)
+        create_run(tmp_path, CONFIG, overwrite=True)
     assert (tmp_path / "config.toml").read_text() == 'title = "a web site"\n'
 
 
 def test_a_run_that_is_there_is_replaced_only_on_request_and_decisions_stay(tmp_path):
     run = run_after(tmp_path / "run", rounds=2)
-    run.review_file.write_text("what reviewers decided")
+    (run.folder / "review.json").write_text("what reviewers decided")
     with pytest.raises(UserError, match="already holds a run"):
-        Run.create(run.folder, CONFIG)
-    Run.create(run.folder, {**CONFIG, "classes": ["a", "b"]}, overwrite=True)
+        create_run(run.folder, CONFIG)
+    create_run(run.folder, {**CONFIG, "classes": ["a", "b"]}, overwrite=True)
     assert sorted(file.name for file in run.folder.iterdir()) == ["config.toml", "review.json", "site_models"]
 
 
@@ -141,29 +151,30 @@ def test_a_damaged_checkpoint_says_to_start_again(tmp_path, progress):
     else:
         save_file(state(1), run.checkpoint_file, {"progress": progress})
     with pytest.raises(UserError, match="is damaged; start again with --overwrite"):
-        run.progress()
+        read_progress(run)
 
 
 @pytest.mark.parametrize("text", ["a = " + "[" * 5000, "a = "])
 def test_a_config_nested_without_end_is_unreadable_like_any_other(tmp_path, text):
     (tmp_path / "config.toml").write_text(text)
-    with pytest.raises(UserError, match=r"config\.toml cannot be read"):
-        Run.open(tmp_path)
+    with pytest.raises(UserError, match=r"config\.toml of .* cannot be read"):
+        read_run(tmp_path)
 
 
 def test_a_round_nested_without_end_is_passed_over_like_a_torn_one(tmp_path):
     run = run_after(tmp_path / "run", rounds=1)
     with run.rounds_file.open("a") as lines:
         lines.write("[" * 100_000)
-    assert [record["round"] for record in run.rounds()] == [1]
+    assert [record.round for record in run.rounds] == [1]
 
 
 # ---- two writers
 
 WRITE = """import sys, time
 from pathlib import Path
-from fedpdc_med.runs.directory import Run
-with Run.begin(Path(sys.argv[1]), {"kind": "simulation"}):
+from fedpdc_med.runs.directory import begin_run
+CONFIG = {"kind": "simulation", "method": {"name": "fedavg"}, "classes": ["a", "b"]}
+with begin_run(Path(sys.argv[1]), CONFIG):
     print("begun", flush=True)
     time.sleep(600)
 """
@@ -173,18 +184,18 @@ def test_a_second_writer_is_refused_until_the_first_is_gone(tmp_path):
     folder = tmp_path / "run"
     with subprocess.Popen([sys.executable, "-c", WRITE, str(folder)], stdout=subprocess.PIPE, text=True) as first:
         assert first.stdout.readline() == "begun\n"
-        for second in (only_writer(folder), Run.begin(folder, CONFIG, overwrite=True)):
+        for second in (only_writer(folder), begin_run(folder, CONFIG, overwrite=True)):
             with pytest.raises(UserError, match="another command is writing the run 'run'"), second:
                 pass
-        assert Run.open(folder).config == {"kind": "simulation"}
+        assert read_run(folder).classes == ["a", "b"]
         first.kill()
-    with Run.begin(folder, CONFIG, overwrite=True) as run:
+    with begin_run(folder, CONFIG, overwrite=True) as run:
         assert run.config == CONFIG
 
 
 def test_a_start_that_was_killed_before_it_wrote_anything_can_be_repeated(tmp_path):
     (tmp_path / "job.lock").touch()
-    with Run.begin(tmp_path, CONFIG) as run:
+    with begin_run(tmp_path, CONFIG) as run:
         assert run.config == CONFIG
 
 
@@ -217,9 +228,9 @@ def test_a_link_in_a_run_is_refused_before_anything_is_read_or_written(tmp_path,
         entry.symlink_to(theirs / ("config.toml" if name == "config.toml" else "thesis.txt"))
     before = {file.name: file.read_text() for file in theirs.iterdir()}
     with pytest.raises(UserError, match=rf"^{name} in the folder run is a link"):
-        Run.open(run.folder)
+        read_run(run.folder)
     with pytest.raises(UserError, match=rf"^{name} in the folder run is a link"):
-        Run.create(run.folder, CONFIG, overwrite=True)
+        create_run(run.folder, CONFIG, overwrite=True)
     assert {file.name: file.read_text() for file in theirs.iterdir()} == before
 
 
@@ -227,14 +238,14 @@ def test_a_link_among_the_updates_is_refused(tmp_path, theirs):
     run = run_after(tmp_path / "run", rounds=1)
     (run.site_models / "harbor.round2.safetensors").symlink_to(theirs / "thesis.txt")
     with pytest.raises(UserError, match=r"harbor\.round2\.safetensors in the folder site_models is a link"):
-        Run.open(run.folder)
+        read_run(run.folder)
 
 
 def test_a_pipe_in_a_run_is_refused_and_not_waited_for(tmp_path):
     run = run_after(tmp_path / "run", rounds=1)
     run.rounds_file.unlink()
     os.mkfifo(run.rounds_file)
-    for read in (lambda: Run.open(run.folder), run.rounds):
+    for read in (lambda: read_run(run.folder), lambda: run.rounds):
         with pytest.raises(UserError, match=r"rounds\.jsonl in the folder run is not an ordinary file"):
             read()
 
@@ -242,7 +253,7 @@ def test_a_pipe_in_a_run_is_refused_and_not_waited_for(tmp_path):
 def test_the_folder_of_a_run_may_itself_be_a_link(tmp_path):
     run = run_after(tmp_path / "run", rounds=1)
     (tmp_path / "known-as").symlink_to(run.folder)
-    assert Run.open(tmp_path / "known-as").progress().round == 1
+    assert read_progress(read_run(tmp_path / "known-as")).round == 1
 
 
 def test_a_link_that_appears_after_the_run_was_opened_is_not_written_through(tmp_path, theirs):
@@ -252,19 +263,19 @@ def test_a_link_that_appears_after_the_run_was_opened_is_not_written_through(tmp
     for name in (*names, *(f"{name}.partial" for name in names)):
         (run.folder / name).unlink(missing_ok=True)
         (run.folder / name).symlink_to(thesis)
-    run.begin_checkpoint(state(2), Progress(2))
-    run.commit(line(2))
-    run.finish(PREDICTIONS, model=True)
+    begin_checkpoint(run, state(2), Progress(round=2))
+    commit(run, line(2))
+    finish(run, PREDICTIONS)
     replace_model(run.model_file, state(2))
     replace_text(run.config_file, "")
     assert thesis.read_text() == "years of work"
-    assert run.progress().round == 2 and run.config == {}
+    assert read_progress(run).round == 2 and run.config_file.read_text() == ""
     run.rounds_file.unlink()
     run.rounds_file.symlink_to(thesis)
     with pytest.raises(UserError, match=r"rounds\.jsonl in the folder run is a link"):
-        run.commit(line(3))
+        commit(run, line(3))
     run.site_models.rmdir()
     run.site_models.symlink_to(theirs)
     with pytest.raises(UserError, match="site_models in the folder run is a link"):
-        run.forget_updates(Progress())
+        forget_updates(run, Progress())
     assert thesis.read_text() == "years of work"

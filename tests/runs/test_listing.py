@@ -1,11 +1,12 @@
 import os
+import tomllib
 
 import pandas as pd
 import pytest
+import tomli_w
 
 from fedpdc_med.common.errors import UserError
-from fedpdc_med.runs.by_method import first_shown
-from fedpdc_med.runs.listing import list_runs, open_run, unfinished
+from fedpdc_med.runs.listing import first_shown, list_runs, open_run, solo_beside, unfinished
 
 
 def sentence_of(root, name):
@@ -155,11 +156,52 @@ def test_a_run_that_is_nested_without_end_is_a_sentence_and_the_others_are_shown
     assert first_shown(tmp_path, list_runs(tmp_path)) == "long"
 
 
-def test_the_fingerprint_changes_with_every_file_and_only_then(tmp_path, write_run):
+def test_the_cache_key_changes_with_every_file_and_only_then(tmp_path, write_run):
     folder = write_run(tmp_path / "a")
-    marks = [open_run(tmp_path, "a").fingerprint]
-    assert open_run(tmp_path, "a").fingerprint == marks[0]
+    marks = [open_run(tmp_path, "a").cache_key]
+    assert open_run(tmp_path, "a").cache_key == marks[0]
     for name in ("config.toml", "rounds.jsonl", "predictions.parquet", "model.safetensors"):
         os.utime(folder / name, ns=(1, 1))
-        marks.append(open_run(tmp_path, "a").fingerprint)
+        marks.append(open_run(tmp_path, "a").cache_key)
     assert len(set(marks)) == 5
+
+
+# ---- which run is shown first, and which one trained each site alone
+
+
+def shown_first(root):
+    return first_shown(root, list_runs(root))
+
+
+def test_comparisons_made_after_a_run_do_not_come_before_it(tmp_path, write_run):
+    write_run(tmp_path / "older", method="fedpdc-ce")
+    write_run(tmp_path / "main", method="fedpdc-ce")
+    for method in ("fedavg", "fedprox", "solo"):
+        write_run(tmp_path / method, method=method)
+    assert shown_first(tmp_path) == "main"
+
+
+def test_a_benchmark_an_unfinished_or_a_damaged_run_does_not_come_before_a_finished_one(tmp_path, write_run):
+    write_run(tmp_path / "main")
+    benchmark = write_run(tmp_path / "benchmark") / "config.toml"
+    benchmark.write_text(tomli_w.dumps(tomllib.loads(benchmark.read_text()) | {"kind": "benchmark"}))
+    write_run(tmp_path / "running", finished=False)
+    (write_run(tmp_path / "damaged") / "config.toml").write_text("kind =")
+    assert shown_first(tmp_path) == "main"
+
+
+def test_where_there_are_only_comparisons_the_newest_is_shown(tmp_path, write_run):
+    write_run(tmp_path / "b", method="solo", share=False)
+    write_run(tmp_path / "a", method="fedavg")
+    (tmp_path / "empty").mkdir()
+    assert shown_first(tmp_path) == "a"
+
+
+def test_own_models_are_found_in_a_solo_run_on_the_same_films_only(tmp_path, write_run):
+    write_run(tmp_path / "together")
+    write_run(tmp_path / "alone-of-seed-1", method="solo", share=False, seed=1)
+    assert solo_beside(open_run(tmp_path, "together")) is None
+    write_run(tmp_path / "alone", method="solo", share=False)
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "config.toml").write_text("kind =")
+    assert solo_beside(open_run(tmp_path, "together")) == "alone"

@@ -14,7 +14,7 @@ import pytest
 from fedpdc_med.cli.simulate import run_folder
 from fedpdc_med.imaging.phantoms.films import FAMILY_NAMES
 from fedpdc_med.methods import make_method
-from fedpdc_med.runs.directory import Run
+from fedpdc_med.runs.directory import Run, read_run
 
 SITE = """from fedpdc_med.hospitals import HospitalSite, LocalSettings, Phantoms
 SITE = HospitalSite(name="{name}", films=Phantoms(case_mix={mix}), takes_part={takes_part},
@@ -76,8 +76,8 @@ def test_it_ends_with_recall_by_class_and_what_each_site_gained(simulated):
 
 def test_every_method_leaves_a_run_on_the_same_films(simulated):
     folder, _ = simulated
-    runs = {name: Run.open(folder / name) for name in ("run", "run-solo", "run-fedavg")}
-    frames = {name: run.predictions() for name, run in runs.items()}
+    runs = {name: read_run(folder / name) for name in ("run", "run-solo", "run-fedavg")}
+    frames = {name: run.predictions for name, run in runs.items()}
     assert set(frames["run-solo"]["model"]) == {"north", "south"}
     assert set(frames["run"]["split"]) == {"holdout", "weighting", "local", "external"}
     holdout = [tuple(frame[frame["split"] == "holdout"].drop_duplicates("film")["film"]) for frame in frames.values()]
@@ -85,16 +85,16 @@ def test_every_method_leaves_a_run_on_the_same_films(simulated):
     config = runs["run"].config
     assert config["sites"]["outside"]["takes_part"] is False
     assert config["sites"]["north"]["training_films"]["normal"] in range(8, 13)
-    assert "north" in runs["run"].rounds()[0]["sites"] and "outside" not in runs["run"].rounds()[0]["sites"]
+    assert "north" in runs["run"].rounds[0].sites and "outside" not in runs["run"].rounds[0].sites
 
 
 def test_pooled_trains_in_one_place_on_the_films_of_the_sites_that_take_part(simulated):
     folder, _ = simulated
     done = simulate(folder, "--method", "pooled", "--out", "pooled")
     assert done.returncode == 0, done.stderr
-    run = Run.open(folder / "pooled")
+    run = read_run(folder / "pooled")
     counts = [sum(site["training_films"].values()) for site in run.config["sites"].values() if site["takes_part"]]
-    assert {name: site["films"] for name, site in run.rounds()[0]["sites"].items()} == {"pooled": sum(counts)}
+    assert {name: site.films for name, site in run.rounds[0].sites.items()} == {"pooled": sum(counts)}
     assert len(counts) == 2 and "north" in done.stdout
 
 
@@ -111,7 +111,7 @@ def test_no_run_or_store_holds_a_name_a_path_or_a_date(simulated):
 
 def test_films_of_training_holdout_and_external_sites_share_no_patient(simulated):
     folder, _ = simulated
-    frame = Run.open(folder / "run").predictions()
+    frame = read_run(folder / "run").predictions
     assert frame.groupby("patient")["split"].nunique().max() == 1
 
 
@@ -121,7 +121,7 @@ def test_a_killed_simulation_resumes_to_the_same_model(simulated):
         command("--out", "killed"), cwd=folder, env=environment(folder), stderr=subprocess.DEVNULL
     )
     deadline = time.monotonic() + 120
-    while not Run(folder / "killed").rounds() and time.monotonic() < deadline:
+    while not Run(folder / "killed").rounds and time.monotonic() < deadline:
         time.sleep(0.02)
     process.send_signal(signal.SIGKILL)
     process.wait()

@@ -15,6 +15,7 @@ from fedpdc_med.common.errors import UserError
 from fedpdc_med.common.paths import home, site_store
 from fedpdc_med.engines.flare.messages import ASSIGNED, BadMessage, Refused, packed, unpacked, unpacked_films
 from fedpdc_med.engines.worker import Workbench
+from fedpdc_med.federation.checkpoint import replace_model
 from fedpdc_med.federation.data import Federation, SiteFilms
 from fedpdc_med.federation.images import Films
 from fedpdc_med.federation.protocol import Assignment
@@ -25,7 +26,6 @@ from fedpdc_med.methods import method_of
 from fedpdc_med.methods.aggregation import problem_with
 from fedpdc_med.methods.server import State
 from fedpdc_med.models import build_model
-from fedpdc_med.runs.directory import replace_model
 from fedpdc_med.runs.plan import PROTOCOL, Plan
 
 

@@ -30,7 +30,7 @@ from fedpdc_med.engines.flare.coordinator_run import (
 from fedpdc_med.engines.flare.engine import FlareEngine, Reply
 from fedpdc_med.engines.flare.messages import REFUSALS, TRAIN, sentence_of
 from fedpdc_med.federation.coordinator import Coordinator
-from fedpdc_med.runs.directory import Run
+from fedpdc_med.runs.directory import Run, read_run
 from fedpdc_med.runs.plan import Plan
 
 TROUBLE = {
@@ -144,16 +144,16 @@ class Rounds(Controller):
             record = coordinator.run_round()
             record_counts(run, engine.counts)
             record_time(run, record, engine.training_seconds)
-            self.log_info(fl_ctx, f"round {record['round']} is done")
+            self.log_info(fl_ctx, f"round {record.round} is done")
         if coordinator.progress.round == federation.rounds:
-            run.finish(coordinator.predictions(), model=True)
+            coordinator.finish()
 
 
 @contextlib.contextmanager
 def run_of(folder: Path, plan: Plan) -> Iterator[None]:
     """A job's own run, for this process alone; what the machine says of its disk becomes a sentence."""
     try:
-        run = Run.open(folder)
+        run = read_run(folder)
         with only_writer(folder):
             check_own(run.config, plan)
             yield

@@ -1,24 +1,31 @@
 """The coordinator's end of a federation: its reference set, its run directory, no film of any site."""
 
 import contextlib
+import copy
 import json
 import secrets
 from pathlib import Path
 from typing import Any
 
-import tomli_w
-
 from fedpdc_med import __version__
 from fedpdc_med.common.errors import UserError
-from fedpdc_med.common.files import only_writer
+from fedpdc_med.common.files import only_writer, replace_text
 from fedpdc_med.common.paths import home
 from fedpdc_med.federation.data import Federation, SiteFilms
 from fedpdc_med.hospitals.build import PREPARATION, evaluation_set, films_of, processing_of
 from fedpdc_med.hospitals.site import HospitalSite
 from fedpdc_med.imaging.reference import Reference, read_reference
 from fedpdc_med.methods import Method, config_of, make_method, method_of
-from fedpdc_med.runs.directory import Run, git_commit, replace_text, versions
+from fedpdc_med.runs.directory import (
+    Run,
+    create_run,
+    git_commit,
+    read_run,
+    versions,
+    write_config,
+)
 from fedpdc_med.runs.plan import Network, Plan
+from fedpdc_med.runs.schema import Round
 from fedpdc_med.simulation.simulate import Settings
 
 USUAL = HospitalSite.model_fields["settings"].default  # how the coordinator trains, if its method does
@@ -52,10 +59,10 @@ def start_run(
     plan = plan_of(config, reference)
     federation_of(plan, settings, reference, list(sites)).check()
     if not (overwrite and (folder / "config.toml").exists()):
-        return Run.create(folder, config)
+        return create_run(folder, config)
     with only_writer(folder):
         (folder / "timing.jsonl").unlink(missing_ok=True)
-        return Run.create(folder, config, overwrite)
+        return create_run(folder, config, overwrite)
 
 
 def check_own(config: dict[str, Any], plan: Plan) -> None:
@@ -148,18 +155,18 @@ def federation_of(plan: Plan, settings: Settings, reference: Reference, sites: l
 
 def record_counts(run: Run, counts: dict[str, dict[str, int]]) -> None:
     """How many films of each class a site trained on, as it said itself."""
-    config = run.config
+    config = copy.deepcopy(read_run(run.folder).config)
     for site, by_class in counts.items():
         about = config["sites"].setdefault(site, described(""))
         about |= {"training_films": by_class, "films": sum(by_class.values())}
-    if config != run.config:
-        replace_text(run.config_file, tomli_w.dumps(config))
+    if config != read_run(run.folder).config:
+        write_config(run, config)
 
 
-def record_time(run: Run, record: dict[str, Any], training: dict[str, float]) -> None:
+def record_time(run: Run, record: Round, training: dict[str, float]) -> None:
     """What a round took, and of it the training of its slowest site, as that site measured it."""
-    heard = [training[name] for name, site in record["sites"].items() if site["status"] == "ok"]
-    line = {"round": record["round"], "seconds": record["seconds"], "training": max(heard)}
+    heard = [training[name] for name, site in record.sites.items() if site.status == "ok"]
+    line = {"round": record.round, "seconds": record.seconds, "training": max(heard)}
     with (run.folder / "timing.jsonl").open("a") as lines:
         lines.write(json.dumps(line) + "\n")
 

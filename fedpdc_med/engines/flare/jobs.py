@@ -27,7 +27,8 @@ from fedpdc_med.engines.flare import doors
 from fedpdc_med.engines.flare.coordinator_run import check_own
 from fedpdc_med.engines.flare.project import read_kit
 from fedpdc_med.engines.flare.provision import CONTROLLER, EXECUTOR
-from fedpdc_med.runs.directory import Run
+from fedpdc_med.federation.checkpoint import read_progress
+from fedpdc_med.runs.directory import Run, read_run
 from fedpdc_med.runs.plan import Plan
 
 ASK_FOR_WORK = 0.2  # seconds between two requests of an idle site
@@ -126,7 +127,7 @@ def run_jobs(
     unlucky = 0
     while not run.finished:
         before = done(run)
-        check_own(run.config, plan)
+        check_own(read_run(run.folder).config, plan)
         try:
             one_job(admin_kit, plan, run, sites, min(pace.rounds_per_job, total - before) or 1, pace, on_round)
         except WorkFailed as error:
@@ -188,7 +189,7 @@ def wait_for_sites(admin_kit: Path, pace: Pace) -> None:
 
 
 def done(run: Run) -> int:
-    progress = run.progress()
+    progress = read_progress(run)
     return progress.round if progress else 0
 
 

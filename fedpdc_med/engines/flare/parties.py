@@ -15,9 +15,9 @@ from typing import IO
 import psutil
 
 from fedpdc_med.common.errors import UserError, WorkFailed
+from fedpdc_med.common.files import replace_text
 from fedpdc_med.common.paths import home
 from fedpdc_med.engines.flare.project import LAUNCH, Role, read_kit
-from fedpdc_med.runs.directory import replace_text
 
 MARK = "FEDPDC_PARTIES"  # in the environment of every process: FLARE gives its job processes sessions of their own
 

@@ -34,24 +34,18 @@ def who_is_there(admin_kit: Path) -> list[str]:
 def status_of(run: Run | None, there: list[str]) -> Status:
     """A run's last line beside who is connected now; without a run only the latter."""
     config = run.config if run else {}
-    records = run.rounds() if run else []
-    last = records[-1]["sites"] if records else {}
+    rounds = run.rounds if run else []
+    last = rounds[-1].sites if rounds else {}
     names = sorted({*config.get("sites", {}), *there, *last})
     sites = []
     for name in names:
-        of_site = last.get(name, {})
-        sites.append(
-            SiteStatus(
-                name,
-                name in there,
-                of_site.get("status", ""),
-                of_site.get("score"),
-                of_site.get("weight"),
-                of_site.get("reason", ""),
-            )
-        )
+        one = last.get(name)
+        site = SiteStatus(name, name in there, "", None, None, "")
+        if one:
+            site = SiteStatus(name, name in there, one.status, one.score, one.weight, one.reason)
+        sites.append(site)
     planned = config.get("simulation", {}).get("rounds", 0)
-    return Status(records[-1]["round"] if records else 0, planned, bool(run and run.finished), sites)
+    return Status(rounds[-1].round if rounds else 0, planned, bool(run and run.finished), sites)
 
 
 def latest_run(runs: Path) -> Run | None:

@@ -20,7 +20,7 @@ from fedpdc_med.engines.flare.provision import provision
 from fedpdc_med.hospitals.build import FilmSources
 from fedpdc_med.hospitals.site import HospitalSite, load_sites
 from fedpdc_med.methods import Method
-from fedpdc_med.runs.directory import Run
+from fedpdc_med.runs.directory import Run, read_run
 from fedpdc_med.runs.label_distribution import label_distribution
 from fedpdc_med.simulation.simulate import Settings
 
@@ -103,7 +103,7 @@ class Trial:
         known = Run(self.data(COORDINATOR_KIT) / "runs" / run.folder.name)
         sites = list(self.project.sites)
         run_jobs(self.admin_kit, plan, known, sites, config["simulation"]["rounds"], pace, on_round)
-        draw_skew(run)
+        draw_skew(run.folder)
 
 
 @contextlib.contextmanager
@@ -113,9 +113,10 @@ def scratch() -> Iterator[Path]:
         yield Path(folder)
 
 
-def draw_skew(run: Run) -> None:
-    config = run.config
+def draw_skew(folder: Path) -> None:
+    """What the sites said they trained on, which the coordinator learns from their answers."""
+    config = read_run(folder).config
     counts = pd.DataFrame({name: site["training_films"] for name, site in config["sites"].items()}).T.fillna(0)
     counts = counts.reindex(columns=config["classes"], fill_value=0)
-    picture = run.folder / "label_distribution.png"
+    picture = folder / "label_distribution.png"
     label_distribution(counts.to_numpy(np.int64), list(counts.index), config["classes"], picture)

@@ -5,11 +5,12 @@ import streamlit as st
 from fedpdc_med.review.app.cache import kept
 from fedpdc_med.review.app.widgets import show
 from fedpdc_med.review.sections import calibration as described
-from fedpdc_med.runs.listing import Choice, RunView
+from fedpdc_med.runs.directory import Run
+from fedpdc_med.runs.listing import Choice
 from fedpdc_med.runs.predictions import spoken
 
 
-def page(run: RunView, choice: Choice) -> None:
+def page(run: Run, choice: Choice) -> None:
     label = st.selectbox(
         "Probabilities of",
         [None, *run.classes],

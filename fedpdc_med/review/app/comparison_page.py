@@ -6,10 +6,11 @@ from fedpdc_med.common.errors import UserError
 from fedpdc_med.review.app.cache import kept
 from fedpdc_med.review.app.widgets import show
 from fedpdc_med.review.sections.comparison import paired
-from fedpdc_med.runs.listing import Choice, RunView, unfinished
+from fedpdc_med.runs.directory import Run
+from fedpdc_med.runs.listing import Choice, unfinished
 
 
-def page(run: RunView, choice: Choice) -> None:
+def page(run: Run, choice: Choice) -> None:
     if run.status != "finished":
         raise UserError(unfinished(run))
     second = choice.second

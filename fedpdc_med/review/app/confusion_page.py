@@ -13,7 +13,8 @@ from fedpdc_med.review.gradcam import LABEL, maps, preparation_of, side_by_side
 from fedpdc_med.review.plotly_charts import drawn, figure
 from fedpdc_med.review.sections import chosen
 from fedpdc_med.review.sections import confusion as described
-from fedpdc_med.runs.listing import Choice, RunView
+from fedpdc_med.runs.directory import Run
+from fedpdc_med.runs.listing import Choice
 from fedpdc_med.runs.predictions import GLOBAL, spoken
 
 BESIDE = 6  # up to so many classes cells stay readable on half a page
@@ -22,7 +23,7 @@ MATRIX, CELL, PAGE = "confusion_matrix", "confusion_cell", "confusion_page"
 Cell = tuple[str, str]
 
 
-def page(run: RunView, choice: Choice) -> None:
+def page(run: Run, choice: Choice) -> None:
     frame = chosen(run, choice)
     counts, cells = cache.kept(counted, run, choice)
     cell = choose_cell(run, counts, cells)
@@ -38,12 +39,12 @@ def page(run: RunView, choice: Choice) -> None:
     cell_films(run, choice, frame, counts, cell)
 
 
-def counted(run: RunView, choice: Choice) -> tuple[pd.DataFrame, pd.DataFrame]:
+def counted(run: Run, choice: Choice) -> tuple[pd.DataFrame, pd.DataFrame]:
     frame = chosen(run, choice)
     return confusion(frame), dangerous_cells(frame)
 
 
-def choose_cell(run: RunView, counts: pd.DataFrame, cells: pd.DataFrame) -> Cell:
+def choose_cell(run: Run, counts: pd.DataFrame, cells: pd.DataFrame) -> Cell:
     """The cell whose films are shown; the first time the worst mistake that happened."""
     mistakes = [(str(r.true), str(r.called)) for r in cells[cells["count"] > 0].itertuples()]
     options = mistakes + [(name, name) for name in run.classes]
@@ -69,7 +70,7 @@ def in_words(cell: Cell, counts: pd.DataFrame) -> str:
     return f"{what}: {number} of {total}"
 
 
-def draw_matrix(run: RunView, counts: pd.DataFrame, cell: Cell) -> None:
+def draw_matrix(run: Run, counts: pd.DataFrame, cell: Cell) -> None:
     def clicked() -> None:
         points = st.session_state[MATRIX].selection.points
         if points:
@@ -113,7 +114,7 @@ def clickable(matrix: go.Figure, counts: pd.DataFrame) -> go.Figure:
 
 
 @st.fragment
-def cell_films(run: RunView, choice: Choice, frame: pd.DataFrame, counts: pd.DataFrame, cell: Cell) -> None:
+def cell_films(run: Run, choice: Choice, frame: pd.DataFrame, counts: pd.DataFrame, cell: Cell) -> None:
     true, called = cell
     inside = films_of_cell(frame, true, called)
     st.subheader(plain(in_words(cell, counts)), anchor=False)
@@ -129,7 +130,7 @@ def cell_films(run: RunView, choice: Choice, frame: pd.DataFrame, counts: pd.Dat
     draw_films(run, choice, some, called)
 
 
-def draw_films(run: RunView, choice: Choice, some: pd.DataFrame, called: str) -> None:
+def draw_films(run: Run, choice: Choice, some: pd.DataFrame, called: str) -> None:
     places = tuple(zip(some["site"].astype(str), some["film"].astype(str), strict=True))
     pictures, why = cache.kept(pictures_of, run, choice, places, called)
     if why:
@@ -153,7 +154,7 @@ def draw_films(run: RunView, choice: Choice, some: pd.DataFrame, called: str) ->
 
 
 def pictures_of(
-    run: RunView, choice: Choice, places: tuple[tuple[str, str], ...], called: str
+    run: Run, choice: Choice, places: tuple[tuple[str, str], ...], called: str
 ) -> tuple[list[bytes | None], str]:
     """For each film (site, pseudonym) its picture beside its map, or None; and a sentence where there are no maps."""
     images = cache.images(run).images([site for site, _ in places], [film for _, film in places])

@@ -11,7 +11,8 @@ from fedpdc_med.review.app.cache import kept
 from fedpdc_med.review.app.widgets import plain, show
 from fedpdc_med.review.sections import chosen
 from fedpdc_med.review.sections import operating_points as described
-from fedpdc_med.runs.listing import Choice, RunView
+from fedpdc_med.runs.directory import Run
+from fedpdc_med.runs.listing import Choice
 from fedpdc_med.runs.predictions import spoken
 
 RULES: dict[str, Rule] = {
@@ -21,7 +22,7 @@ RULES: dict[str, Rule] = {
 LABEL = "operating_class"
 
 
-def page(run: RunView, choice: Choice) -> None:
+def page(run: Run, choice: Choice) -> None:
     frame = chosen(run, choice)
     where = described.where_chosen(run, choice)
     left, middle, right = st.columns(3)
@@ -44,7 +45,7 @@ def page(run: RunView, choice: Choice) -> None:
 
 
 @st.fragment
-def explore(run: RunView, choice: Choice, frame: pd.DataFrame, label: str, found: Threshold | None, where: str) -> None:
+def explore(run: Run, choice: Choice, frame: pd.DataFrame, label: str, found: Threshold | None, where: str) -> None:
     """The slider and all that moves with it; a fragment, so that the rest of the page stays as it is."""
     known = found is not None and not math.isnan(found.value)
     start = described.usable(found.value) if found is not None and known else 0.5

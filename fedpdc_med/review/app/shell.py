@@ -21,8 +21,8 @@ from fedpdc_med.review.app.cache import kept, opened
 from fedpdc_med.review.app.widgets import LAYOUT, plain, show
 from fedpdc_med.review.sections import PAGES, Page, builder, films_of
 from fedpdc_med.review.style import ACCENT
-from fedpdc_med.runs.by_method import first_shown
-from fedpdc_med.runs.listing import RUN, Choice, Listed, RunView, list_runs, runs_folder, unfinished
+from fedpdc_med.runs.directory import Run
+from fedpdc_med.runs.listing import RUN, Choice, Listed, first_shown, list_runs, runs_folder, unfinished
 from fedpdc_med.runs.predictions import GLOBAL
 
 log = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ class Picked(NamedTuple):
     """What the sidebar says."""
 
     root: Path
-    view: RunView
+    view: Run
     choice: Choice
 
 
@@ -96,7 +96,7 @@ def draw(page: Page, picked: list[Picked]) -> None:
                 st.fragment(partial(follow, page, root, view.name, choice), run_every=REFRESH_SECONDS)()
 
 
-def content(page: Page, run: RunView, choice: Choice) -> None:
+def content(page: Page, run: Run, choice: Choice) -> None:
     if page.widgets:
         import_module(f"fedpdc_med.review.app.{page.name}_page").page(run, choice)
         return
@@ -106,7 +106,7 @@ def content(page: Page, run: RunView, choice: Choice) -> None:
 
 
 @contextmanager
-def what_there_is(run: RunView) -> Iterator[None]:
+def what_there_is(run: Run) -> Iterator[None]:
     """What a section needs may not be there: it is left out while the run is in progress, and says so otherwise."""
     try:
         yield
@@ -163,14 +163,14 @@ def labelled(name: str, status: str) -> str:
     return f"{name}{note}"
 
 
-def said_of(view: RunView, second: RunView | None) -> Iterator[str]:
+def said_of(view: Run, second: Run | None) -> Iterator[str]:
     """Which runs are shown, each with its method, so that nobody takes a comparison for the model itself."""
     yield f"Run: {view.name}. Method: {facts.method_of(view)}."
     if second:
         yield f"Compared with: {second.name}. Method: {facts.method_of(second)}."
 
 
-def choose(root: Path, view: RunView, others: list[Listed]) -> Choice:
+def choose(root: Path, view: Run, others: list[Listed]) -> Choice:
     st.sidebar.caption(plain(f"Method: {facts.method_of(view)}"))
     second = pick(
         "Compare with", [NO_SECOND, *(listed.name for listed in others)], "second", lambda name: name or NOBODY
@@ -189,7 +189,7 @@ def choose(root: Path, view: RunView, others: list[Listed]) -> Choice:
     return Choice(second_run(root, second), split, interval, model)
 
 
-def second_run(root: Path, name: str) -> RunView | None:
+def second_run(root: Path, name: str) -> Run | None:
     """The run to compare with; a damaged one takes nothing of the first run's page away."""
     if not name:
         return None

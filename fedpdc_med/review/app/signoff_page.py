@@ -11,13 +11,14 @@ from fedpdc_med.review.app.widgets import plain, show, table
 from fedpdc_med.review.html_report import make_report
 from fedpdc_med.review.sections import chosen, decisions
 from fedpdc_med.review.signoff import LONGEST_COMMENT, LONGEST_NAME, VERDICTS, model_hash, read_decisions, sign
-from fedpdc_med.runs.listing import Choice, RunView, reported
+from fedpdc_med.runs.directory import Run
+from fedpdc_med.runs.listing import Choice, reported
 from fedpdc_med.runs.predictions import spoken
 
 SAID, LOOKED_AT, TURN = "signoff_said", "signoff_looked_at", "signoff_turn"
 
 
-def page(run: RunView, choice: Choice) -> None:
+def page(run: Run, choice: Choice) -> None:
     choice, model = reported(run, choice), model_hash(run.folder)
     show(decisions.current(run, choice))
     if model is not None:
@@ -30,7 +31,7 @@ def page(run: RunView, choice: Choice) -> None:
     offer_report(run, model, decided)
 
 
-def seen(run: RunView, choice: Choice) -> dict[str, str]:
+def seen(run: Run, choice: Choice) -> dict[str, str]:
     """What the reviewer is shown of each class, as it is kept with the decision."""
     found: list[dict[Any, Any]] = per_class_recall(chosen(run, choice), choice.method).to_dict("records")
     return {
@@ -39,7 +40,7 @@ def seen(run: RunView, choice: Choice) -> dict[str, str]:
     }
 
 
-def ask(run: RunView, shown: dict[str, str], model: str) -> None:
+def ask(run: Run, shown: dict[str, str], model: str) -> None:
     """The form. Signing draws the page anew, so what the reviewer had before the eyes is remembered from last time."""
     st.subheader("Decide", anchor=False)
     looked_at, turn = st.session_state.get(LOOKED_AT, {}), st.session_state.get(TURN, 0)
@@ -75,18 +76,18 @@ def ask(run: RunView, shown: dict[str, str], model: str) -> None:
 
 
 @st.cache_data(max_entries=8, show_spinner="Writing the report…")
-def report_of(mark: str, model: str | None, decided: int, _run: RunView) -> str:
+def report_of(mark: str, model: str | None, decided: int, _run: Run) -> str:
     return make_report(_run)
 
 
-def offer_report(run: RunView, model: str | None, decided: int) -> None:
+def offer_report(run: Run, model: str | None, decided: int) -> None:
     st.subheader("Report", anchor=False)
     st.markdown(
         "One page with the model's facts, tables, pictures and decisions; it opens without a network and prints on A4."
     )
     st.download_button(
         "Download the report",
-        lambda: report_of(run.fingerprint, model, decided, run),
+        lambda: report_of(run.cache_key, model, decided, run),
         file_name=f"report-{run.name}.html",
         mime="text/html",
         icon=":material/download:",

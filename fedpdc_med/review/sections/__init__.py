@@ -9,7 +9,8 @@ import pandas as pd
 
 from fedpdc_med.common.description import Section
 from fedpdc_med.common.errors import UserError
-from fedpdc_med.runs.listing import Choice, RunView, films
+from fedpdc_med.runs.directory import Run
+from fedpdc_med.runs.listing import Choice, films
 
 SPLITS = {
     "holdout": "reference films that nothing was trained or chosen on",
@@ -83,11 +84,11 @@ def needed(made: Callable[..., Any], choice: Choice) -> tuple[Choice, ...]:
     return (choice,) if "choice" in inspect.signature(made).parameters else ()
 
 
-def build(made: Builder, run: RunView, choice: Choice, *inputs: Any) -> Section:
+def build(made: Builder, run: Run, choice: Choice, *inputs: Any) -> Section:
     return made(run, *needed(made, choice), *inputs)
 
 
-def chosen(run: RunView, choice: Choice) -> pd.DataFrame:
+def chosen(run: Run, choice: Choice) -> pd.DataFrame:
     """The predictions that a section is about; a page cannot be empty."""
     frame = films(run, choice)
     if frame.empty:

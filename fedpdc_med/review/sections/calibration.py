@@ -9,7 +9,8 @@ from fedpdc_med.common.description import Chart, Number, Section, Table, between
 from fedpdc_med.evaluation.calibration import calibration, expected_calibration_error, reliability
 from fedpdc_med.evaluation.discrimination import discrimination, precision_recall, roc
 from fedpdc_med.review.sections import chosen, films_of, without_empty
-from fedpdc_med.runs.listing import Choice, RunView
+from fedpdc_med.runs.directory import Run
+from fedpdc_med.runs.listing import Choice
 from fedpdc_med.runs.predictions import spoken
 
 CALLED = "the class each film is called"
@@ -17,7 +18,7 @@ MOST_CURVES = 6
 Curve = Callable[[pd.DataFrame, str], pd.DataFrame]
 
 
-def probabilities(run: RunView, choice: Choice, label: str | None = None) -> Section:
+def probabilities(run: Run, choice: Choice, label: str | None = None) -> Section:
     """Calibration, with the curve of one class or of the called one."""
     frame = chosen(run, choice)
     overall, curve = calibration(frame), reliability(frame, label)
@@ -53,7 +54,7 @@ def probabilities(run: RunView, choice: Choice, label: str | None = None) -> Sec
     )
 
 
-def ranking(run: RunView, choice: Choice, labels: tuple[str, ...] | None = None) -> Section:
+def ranking(run: Run, choice: Choice, labels: tuple[str, ...] | None = None) -> Section:
     """Discrimination, with the curves of some classes; of the hardest unless others are named."""
     frame = chosen(run, choice)
     table = discrimination(frame)
@@ -95,7 +96,7 @@ def hardest(table: pd.DataFrame, classes: list[str]) -> tuple[str, ...]:
     return tuple(name for name in classes if name in worst)
 
 
-def first_drawn(run: RunView, choice: Choice) -> list[str]:
+def first_drawn(run: Run, choice: Choice) -> list[str]:
     return list(hardest(discrimination(chosen(run, choice)), run.classes))
 
 

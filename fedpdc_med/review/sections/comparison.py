@@ -5,13 +5,14 @@ import pandas as pd
 from fedpdc_med.common.description import Chart, Section, Table, as_sentence, count, p_value, signed, two_decimals
 from fedpdc_med.evaluation.paired import Comparison, compare
 from fedpdc_med.review.sections import chosen, films_of, without_empty
-from fedpdc_med.runs.listing import Choice, RunView, films
+from fedpdc_med.runs.directory import Run
+from fedpdc_med.runs.listing import Choice, films
 from fedpdc_med.runs.predictions import spoken
 
 CLEAR = 0.05  # Holm's p below which a difference is more than chance
 
 
-def paired(run: RunView, choice: Choice, model: str) -> Section:
+def paired(run: Run, choice: Choice, model: str) -> Section:
     """The chosen run and model beside the second run's `model`."""
     second = choice.second
     assert second is not None, "the page asks for a second run first"

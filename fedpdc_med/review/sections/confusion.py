@@ -7,14 +7,15 @@ import pandas as pd
 from fedpdc_med.common.description import Chart, Section, Table, between, count, two_decimals
 from fedpdc_med.evaluation.confusion import MISSED, by_row, confusion, dangerous_cells, normal_class
 from fedpdc_med.review.sections import chosen
-from fedpdc_med.runs.listing import Choice, RunView
+from fedpdc_med.runs.directory import Run
+from fedpdc_med.runs.listing import Choice
 from fedpdc_med.runs.predictions import spoken
 
 BOTH, COUNTS = 12, 25  # up to so many classes a cell has room for count and share, or for the count
 MOST_MISTAKES = 12
 
 
-def matrix(run: RunView, choice: Choice) -> Section:
+def matrix(run: Run, choice: Choice) -> Section:
     return Section(
         "Confusion matrix",
         (matrix_words(run.classes),),
@@ -54,7 +55,7 @@ def _with_shares(counts: pd.DataFrame, shares: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(cells, counts.index, counts.columns)
 
 
-def mistakes(run: RunView, choice: Choice) -> Section:
+def mistakes(run: Run, choice: Choice) -> Section:
     """Mistakes that happened, then diseases never called normal."""
     cells = dangerous_cells(chosen(run, choice))
     missed, happened = cells["kind"] == MISSED, cells["count"] > 0

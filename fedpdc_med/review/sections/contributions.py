@@ -5,7 +5,7 @@ import pandas as pd
 from fedpdc_med.common.description import Chart, Section, Table
 from fedpdc_med.evaluation.contributions import OK, site_rounds, site_shares
 from fedpdc_med.evaluation.contributions import not_used as missed_updates
-from fedpdc_med.runs.listing import RunView
+from fedpdc_med.runs.directory import Run
 
 NO_ROUND = "No round has been recorded yet, so nobody has shaped the model."
 CURVES = {
@@ -19,7 +19,7 @@ CURVES = {
 }
 
 
-def weights(run: RunView) -> Section:
+def weights(run: Run) -> Section:
     title = "Weights beside FedAvg's"
     if not run.rounds:
         return Section(title, (NO_ROUND,), level="info")
@@ -70,7 +70,7 @@ def shares_text(shares: pd.DataFrame) -> pd.DataFrame:
     return table
 
 
-def by_round(run: RunView) -> Section:
+def by_round(run: Run) -> Section:
     table = site_rounds(run.rounds)
     parts = []
     for value, (title, meaning) in CURVES.items():
@@ -83,12 +83,12 @@ def by_round(run: RunView) -> Section:
     return Section("", parts=tuple(parts))
 
 
-def not_used(run: RunView) -> Section:
+def not_used(run: Run) -> Section:
     title = "Absent, failed and rejected"
     if not run.rounds:
         return Section("")
     table = site_rounds(run.rounds)
-    notes = tuple(f"Round {record['round']}: {record['note']}." for record in run.rounds if record.get("note"))
+    notes = tuple(f"Round {record.round}: {record.note}." for record in run.rounds if record.note)
     missed = missed_updates(table)
     if missed.empty:
         return Section(title, ("Every site's update was used in every round.",), notes=notes)

@@ -8,11 +8,12 @@ from fedpdc_med.common.description import Section, Table, between, count, two_de
 from fedpdc_med.evaluation.recall import per_class_recall
 from fedpdc_med.review.sections import chosen, films_of
 from fedpdc_med.review.signoff import disputed, model_hash, read_decisions, standing
-from fedpdc_med.runs.listing import Choice, RunView, reported
+from fedpdc_med.runs.directory import Run
+from fedpdc_med.runs.listing import Choice, reported
 from fedpdc_med.runs.predictions import spoken
 
 
-def current(run: RunView, choice: Choice) -> Section:
+def current(run: Run, choice: Choice) -> Section:
     """Decisions are on the films that chose nothing, whatever is looked at."""
     title, model, choice = "What holds now", model_hash(run.folder), reported(run, choice)
     frame = chosen(run, choice)
@@ -54,7 +55,7 @@ def current(run: RunView, choice: Choice) -> Section:
     )
 
 
-def history(run: RunView) -> Section:
+def history(run: Run) -> Section:
     decisions, model = read_decisions(run.folder), model_hash(run.folder)
     table = pd.DataFrame(
         {

@@ -25,7 +25,8 @@ from fedpdc_med.evaluation.operating_points import (
     with_predictive_values,
 )
 from fedpdc_med.review.sections import chosen, films_of, without_empty
-from fedpdc_med.runs.listing import Choice, RunView
+from fedpdc_med.runs.directory import Run
+from fedpdc_med.runs.listing import Choice
 from fedpdc_med.runs.predictions import select, spoken
 
 CHOOSING = ("weighting", "local")  # films that may choose a threshold, the balanced ones first
@@ -39,7 +40,7 @@ NAMES = {
 }
 
 
-def choosing_split(run: RunView, choice: Choice) -> str | None:
+def choosing_split(run: Run, choice: Choice) -> str | None:
     """Films that are neither shown nor ever reported; None in a run that has no others."""
     if run.predictions is None:
         return None
@@ -48,11 +49,11 @@ def choosing_split(run: RunView, choice: Choice) -> str | None:
     return next((split for split in CHOOSING if split in present), None)
 
 
-def where_chosen(run: RunView, choice: Choice) -> str:
+def where_chosen(run: Run, choice: Choice) -> str:
     return WHICH.get(choosing_split(run, choice) or "", "")
 
 
-def threshold(run: RunView, choice: Choice, label: str, rule: Rule, wanted: float) -> Threshold:
+def threshold(run: Run, choice: Choice, label: str, rule: Rule, wanted: float) -> Threshold:
     """What the other films choose."""
     split = choosing_split(run, choice)
     if run.predictions is None or split is None:
@@ -60,7 +61,7 @@ def threshold(run: RunView, choice: Choice, label: str, rule: Rule, wanted: floa
     return choose_threshold(select(run.predictions, model=choice.model, split=split), label, rule, wanted)
 
 
-def every_class(run: RunView, choice: Choice, rule: Rule = "youden", wanted: float = 0.9) -> Section:
+def every_class(run: Run, choice: Choice, rule: Rule = "youden", wanted: float = 0.9) -> Section:
     """Each class at the threshold that other films choose, with what it gives on these."""
     title, frame = "Every class at its chosen threshold", chosen(run, choice)
     where = where_chosen(run, choice)
@@ -105,7 +106,7 @@ def _row(frame: pd.DataFrame, found: Threshold) -> dict[str, str]:
     }
 
 
-def curve(run: RunView, choice: Choice, label: str) -> pd.DataFrame:
+def curve(run: Run, choice: Choice, label: str) -> pd.DataFrame:
     return threshold_table(chosen(run, choice), label)
 
 

@@ -10,13 +10,14 @@ from fedpdc_med.evaluation.sites import Headline, headline
 from fedpdc_med.review import model_facts as facts
 from fedpdc_med.review.sections import chosen, films_of
 from fedpdc_med.review.signoff import model_hash
-from fedpdc_med.runs.listing import Choice, RunView, reported
+from fedpdc_med.runs.directory import Run
+from fedpdc_med.runs.listing import Choice, reported
 from fedpdc_med.runs.predictions import spoken
 
 SMALL_PART = "Estimates, not facts: mind the 95 % intervals, and that the worst class was picked after looking."
 
 
-def three_numbers(run: RunView, choice: Choice) -> Section:
+def three_numbers(run: Run, choice: Choice) -> Section:
     found = numbers_of(run, choice)
     second = on_the_same_films(choice)
     other = numbers_of(second.second, second) if second and second.second else None
@@ -44,7 +45,7 @@ def three_numbers(run: RunView, choice: Choice) -> Section:
     )
 
 
-def uses(run: RunView, choice: Choice) -> Section:
+def uses(run: Run, choice: Choice) -> Section:
     """What to beware of does not change with the films that a reader happens to look at."""
     found, recall = None, None
     if run.status == "finished":
@@ -59,13 +60,13 @@ def uses(run: RunView, choice: Choice) -> Section:
     )
 
 
-def model(run: RunView) -> Section:
+def model(run: Run) -> Section:
     file = model_hash(run.folder) or "none: the run has no global model"
     rows = [*facts.model_facts(run), ("Model file, SHA-256", file)]
     return Section("What was trained", tables=(Table("", pd.DataFrame(rows, columns=["", "this run"])),))
 
 
-def sites(run: RunView) -> Section:
+def sites(run: Run) -> Section:
     counts = facts.training_films(run)
     charts: tuple[Chart, ...] = ()
     if len(counts.columns) and len(counts):
@@ -75,7 +76,7 @@ def sites(run: RunView) -> Section:
     return Section("By whom, on how much", charts=charts, tables=(Table("", facts.sites_table(run), empty),))
 
 
-def numbers_of(run: RunView, choice: Choice) -> Headline:
+def numbers_of(run: Run, choice: Choice) -> Headline:
     chosen(run, choice)
     assert run.predictions is not None
     return headline(run.predictions, choice.method, model=choice.model, split=choice.split)
@@ -90,7 +91,7 @@ def on_the_same_films(choice: Choice) -> Choice | None:
     return replace(choice, model=choice.model if choice.model in models else models[0])
 
 
-def worst_named(run: RunView, choice: Choice, found: Headline) -> str:
+def worst_named(run: Run, choice: Choice, found: Headline) -> str:
     return facts.worst_named(found.worst, per_class_recall(chosen(run, choice), choice.method))
 
 
@@ -114,7 +115,7 @@ def _second_lines(found: Headline, choice: Choice, other: Headline) -> tuple[str
     return first, mean, f"second run, at {run.title_of(other.outside)}: {two_decimals(other.drop.level)}"
 
 
-def _outside(run: RunView, choice: Choice, found: Headline, second: str) -> Number:
+def _outside(run: Run, choice: Choice, found: Headline, second: str) -> Number:
     label = "Macro recall at a site outside"
     if found.drop is None:
         why = "these are the outside films" if choice.split == "external" else "no site stayed outside the training"

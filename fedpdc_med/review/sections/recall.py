@@ -11,15 +11,15 @@ from fedpdc_med.evaluation.recall import SMALL, WIDE, per_class_recall
 from fedpdc_med.evaluation.sites import before_and_after, site_by_class
 from fedpdc_med.review.model_facts import is_medical
 from fedpdc_med.review.sections import chosen, films_of, without_empty
-from fedpdc_med.runs.by_method import solo_beside
-from fedpdc_med.runs.listing import Choice, RunView, films, open_run
+from fedpdc_med.runs.directory import Run
+from fedpdc_med.runs.listing import Choice, films, open_run, solo_beside
 from fedpdc_med.runs.predictions import GLOBAL, select, spoken
 
 MANY, ACROSS = 12, 6  # columns up to which numbers fit into the cells of a picture, and text into those of a table
 BY_SITE = ("local", "external")
 
 
-def per_class(run: RunView, choice: Choice) -> Section:
+def per_class(run: Run, choice: Choice) -> Section:
     found = per_class_recall(chosen(run, choice), choice.method)
     shown = pd.DataFrame(
         {
@@ -68,7 +68,7 @@ def recall_text(found: pd.DataFrame) -> pd.DataFrame:
     return without_empty(shown)
 
 
-def by_round(run: RunView) -> Section:
+def by_round(run: Run) -> Section:
     title = "Over the rounds"
     if not run.rounds:
         return Section(title, ("No round has been recorded yet.",), level="info")
@@ -85,7 +85,7 @@ def by_round(run: RunView) -> Section:
     return Section(title, (sentence,), charts=(chart,))
 
 
-def by_site(run: RunView, choice: Choice) -> Section:
+def by_site(run: Run, choice: Choice) -> Section:
     """The sites' own films and those of external sites, unless the reader has chosen one of the two."""
     title = "Site by class"
     chosen(run, choice)
@@ -98,7 +98,7 @@ def by_site(run: RunView, choice: Choice) -> Section:
     return Section(title, parts=shown)
 
 
-def _site_matrix(run: RunView, choice: Choice) -> Section | None:
+def _site_matrix(run: Run, choice: Choice) -> Section | None:
     table = site_by_class(films(run, choice), choice.method)
     if len(table) == 0 or set(table["site"]) <= {""}:
         return None
@@ -115,7 +115,7 @@ def _site_matrix(run: RunView, choice: Choice) -> Section | None:
     return Section("", (sentence,), charts=(chart,), tables=(Table("", by_site_text(run, table)),))
 
 
-def by_site_text(run: RunView, table: pd.DataFrame) -> pd.DataFrame:
+def by_site_text(run: Run, table: pd.DataFrame) -> pd.DataFrame:
     """From `site_by_class`: one row a site, one column a class; one row each where there are many classes."""
     texts = pd.Series([recall_of(row) for row in table.to_dict("records")], table.index)
     if len(run.classes) <= ACROSS:
@@ -124,7 +124,7 @@ def by_site_text(run: RunView, table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(long)[table["total"] > 0]
 
 
-def own_and_global(run: RunView, choice: Choice) -> Section:
+def own_and_global(run: Run, choice: Choice) -> Section:
     """The sites' own models may lie in a run of `solo` on the same films."""
     title = "Before and after federation"
     if run.status == "finished" and GLOBAL not in run.models:
@@ -155,7 +155,7 @@ def own_and_global(run: RunView, choice: Choice) -> Section:
     return Section(title, (sentence,), charts=(chart,))
 
 
-def _with_solo(run: RunView) -> pd.DataFrame:
+def _with_solo(run: Run) -> pd.DataFrame:
     assert run.predictions is not None
     beside = None if len(run.models) > 1 else solo_beside(run)
     try:
@@ -167,7 +167,7 @@ def _with_solo(run: RunView) -> pd.DataFrame:
     return pd.concat([select(run.predictions, model=GLOBAL), solo], ignore_index=True)
 
 
-def _wide(run: RunView, table: pd.DataFrame, values: pd.Series) -> pd.DataFrame:
+def _wide(run: Run, table: pd.DataFrame, values: pd.Series) -> pd.DataFrame:
     """One row a site, one column a class, both as people read them."""
     wide = table.assign(value=values).pivot(index="site", columns="class", values="value")
     wide = wide.loc[list(dict.fromkeys(table["site"])), run.classes]

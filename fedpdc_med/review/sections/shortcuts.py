@@ -18,7 +18,8 @@ from fedpdc_med.evaluation.shortcuts import (
 )
 from fedpdc_med.review.film_images import ImageSample, RunImages, gather, images_of
 from fedpdc_med.review.model_facts import is_medical
-from fedpdc_med.runs.listing import RunView, unfinished
+from fedpdc_med.runs.directory import Run
+from fedpdc_med.runs.listing import unfinished
 from fedpdc_med.runs.predictions import spoken
 
 MOST_FILMS = 8000
@@ -38,7 +39,7 @@ class Checked:
     whose: str
 
 
-def without_the_lung(run: RunView) -> Section:
+def without_the_lung(run: Run) -> Section:
     if run.predictions is None:
         raise UserError(unfinished(run))
     found = check(images_of(run) if is_medical(run) else None, run.predictions, run.classes, run.sites)

@@ -8,13 +8,14 @@ from fedpdc_med.common.description import Section, Table
 from fedpdc_med.evaluation.subgroups import ATTRIBUTES, FEWEST, subgroup_recall
 from fedpdc_med.review.sections import chosen, films_of
 from fedpdc_med.review.sections.recall import ACROSS, recall_of
-from fedpdc_med.runs.listing import Choice, RunView
+from fedpdc_med.runs.directory import Run
+from fedpdc_med.runs.listing import Choice
 from fedpdc_med.runs.predictions import spoken
 
 NAMES = {"sex": "sex", "age_band": "age band", "view": "view"}
 
 
-def by_attribute(run: RunView, choice: Choice) -> Section:
+def by_attribute(run: Run, choice: Choice) -> Section:
     table = subgroup_recall(chosen(run, choice), choice.method)
     recorded = [name for name in ATTRIBUTES if (table["attribute"] == name).any()]
     absent = [NAMES[name] for name in ATTRIBUTES if name not in recorded]

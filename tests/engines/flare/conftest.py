@@ -21,7 +21,7 @@ from fedpdc_med.imaging.phantoms.films import write_films
 from fedpdc_med.imaging.phantoms.scanners import Scanner
 from fedpdc_med.imaging.reference import build_reference
 from fedpdc_med.methods import make_method
-from fedpdc_med.runs.directory import Run
+from fedpdc_med.runs.directory import Run, scratch_run
 from fedpdc_med.runs.plan import LocalSettings
 from fedpdc_med.simulation.phantoms import finish, phantom_folder, read_recipe, store_of
 from fedpdc_med.simulation.simulate import Settings, make
@@ -83,10 +83,10 @@ class Running:
         """The same run on this machine's own engine, as `fedpdc simulate` does it."""
         made = make_method(method, **(settings or {}))
         federation = make(Settings(rounds=rounds, model="cnn"), made, self.trial.sites, self.trial.sources)
-        coordinator = Coordinator(federation, DeviceEngine(federation, "cpu"), Run.create(out, {"kind": "test"}))
+        coordinator = Coordinator(federation, DeviceEngine(federation, "cpu"), scratch_run(out))
         for _ in range(rounds):
             coordinator.run_round()
-        coordinator.run.finish(coordinator.predictions(), model=True)
+        coordinator.finish()
         return coordinator.run
 
     def order(self, orders):

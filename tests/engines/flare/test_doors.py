@@ -206,7 +206,7 @@ def test_a_hospital_refuses_a_dishonest_coordinator_and_trains_again_with_an_hon
     time.sleep(3)
     federation.wait_connected()
     run = federation.run(federation.begin(tmp_path / "afterwards", rounds=1))
-    assert [site["status"] for site in run.rounds()[0]["sites"].values()] == ["ok"] * 3
+    assert [site.status for site in run.rounds[0].sites.values()] == ["ok"] * 3
 
 
 def test_other_accounts_of_a_hospitals_machine_cannot_join_its_processes(federation):
@@ -250,7 +250,7 @@ def test_a_job_with_code_or_another_class_is_refused_by_the_coordinator_and_by_e
     run, folder = job(federation, "coded", tmp_path, add_code)
     with session(federation.trial.admin_kit) as opened:
         assert deployed(outcome(opened, folder)) == ["server: BYOC not permitted"]
-    assert run.rounds() == []
+    assert run.rounds == []
     rights = federation.trial.kits / "coordinator" / "local" / "authorization.json"
     strict = rights.read_text()
     lax = json.loads(strict)
@@ -267,7 +267,7 @@ def test_a_job_with_code_or_another_class_is_refused_by_the_coordinator_and_by_e
     for site in ("north", "south", "west"):
         assert f"{site}: NVFLARE_ERROR: BYOC not permitted" in found
         assert "ComponentNotAuthorized" in (federation.trial.kits / site / "console.txt").read_text()
-    assert run.rounds() == other_run.rounds() == []
+    assert run.rounds == other_run.rounds == []
 
 
 def deployed(meta):

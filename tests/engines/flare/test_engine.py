@@ -75,14 +75,14 @@ def started(sources, tmp_path, monkeypatch):
 
 
 def statuses(record):
-    return {name: site["status"] for name, site in record["sites"].items()}
+    return {name: site.status for name, site in record.sites.items()}
 
 
 def test_a_round_closes_with_k_of_n_sites(started):
     coordinator, _, _ = started(min_responses=2)
     record = coordinator.run_round()
     assert sorted(statuses(record).values()) == ["failed", "ok", "ok"]
-    (left_out,) = [site["reason"] for site in record["sites"].values() if site["status"] == "failed"]
+    (left_out,) = [site.reason for site in record.sites.values() if site.status == "failed"]
     assert left_out == "the round closed with the first 2 of 3 sites"
 
 
@@ -90,7 +90,7 @@ def test_a_site_that_did_not_answer_is_asked_again_only_when_it_is_back(started)
     coordinator, _, room = started()
     room.silent = {"west"}
     assert statuses(coordinator.run_round())["west"] == "failed"
-    assert "still away" in coordinator.run_round()["sites"]["west"]["reason"]
+    assert "still away" in coordinator.run_round().sites["west"].reason
     assert [(t, site) for t, site, _ in room.sent if site == "west"] == [(1, "west")]
     room.silent, room.heard = set(), {"west": time.monotonic()}  # it asks for work again
     assert statuses(coordinator.run_round())["west"] == "ok"
@@ -100,7 +100,7 @@ def test_a_site_that_is_not_there_at_the_start_costs_no_time(started):
     coordinator, engine, room = started()
     engine.missing(["south"])
     record = coordinator.run_round()
-    assert "not connected" in record["sites"]["south"]["reason"]
+    assert "not connected" in record.sites["south"].reason
     assert "south" not in [site for _, site, _ in room.sent]
 
 
@@ -135,10 +135,10 @@ def test_a_new_hospital_joins_at_the_next_job_from_the_last_checkpoint(started):
     one_job = Coordinator(
         first, FlareEngine(first, room, deadline=60, min_responses=None, device="cpu"), coordinator.run
     )
-    assert set(one_job.run_round()["sites"]) == {"north", "south"}
+    assert set(one_job.run_round().sites) == {"north", "south"}
     next_job = Coordinator(everyone, engine, coordinator.run)
     record = next_job.run_round()
-    assert (record["round"], statuses(record)["west"]) == (2, "ok")
+    assert (record.round, statuses(record)["west"]) == (2, "ok")
     (assigned,) = [message for _, site, message in room.sent if site == "west"]
     assert assigned["score"] == 1.0  # it took no part in the round before
 
@@ -155,9 +155,9 @@ def test_a_site_that_hides_its_updates_says_what_they_give_away(started):
     north = room.hospitals["north"]
     room.hospitals["north"] = Hospital(north.plan, north.site.model_copy(update={"privacy": privacy}), north.store)
     first, second = coordinator.run_round(), coordinator.run_round()
-    assert first["sites"]["north"]["epsilon"] == epsilon_of(privacy, 1)
-    assert second["sites"]["north"]["epsilon"] == epsilon_of(privacy, 2)
-    assert "epsilon" not in second["sites"]["south"]
+    assert first.sites["north"].epsilon == epsilon_of(privacy, 1)
+    assert second.sites["north"].epsilon == epsilon_of(privacy, 2)
+    assert second.sites["south"].epsilon is None
 
 
 def test_a_coordinator_that_calls_every_round_the_first_does_not_hide_what_leaves(started):
@@ -242,7 +242,7 @@ def test_a_site_that_does_not_go_with_the_run_says_so_by_a_word_and_the_round_go
     room.hospitals["north"] = Trainer(plan.model_copy(update=changes.get(word, {})), kit)
     record = coordinator.run_round()
     assert statuses(record) == {"north": "failed", "south": "ok", "west": "ok"}
-    reason = record["sites"]["north"]["reason"]
+    reason = record.sites["north"].reason
     assert told in reason and str(tmp_path) not in reason
 
 

@@ -2,6 +2,8 @@
 
 import pytest
 
+from fedpdc_med.runs.directory import read_run
+
 
 @pytest.fixture(autouse=True)
 def well_behaved_again(federation):
@@ -10,7 +12,7 @@ def well_behaved_again(federation):
 
 
 def west(run):
-    return [(record["sites"]["west"]["status"], record["sites"]["west"].get("reason", "")) for record in run.rounds()]
+    return [(record.sites["west"].status, record.sites["west"].reason) for record in run.rounds]
 
 
 def test_wrong_answers_are_rejected_with_a_reason_and_the_run_goes_on(federation, tmp_path):
@@ -20,8 +22,8 @@ def test_wrong_answers_are_rejected_with_a_reason_and_the_run_goes_on(federation
     assert [status for status, _ in found] == ["rejected"] * 4 + ["failed", "ok"]
     for (_, reason), word in zip(found, ["not finite", "shape", "bytes", "another site", "own policy"], strict=False):
         assert word in reason
-    for record in run.rounds():
-        assert record["sites"]["north"]["status"] == record["sites"]["south"]["status"] == "ok"
+    for record in run.rounds:
+        assert record.sites["north"].status == record.sites["south"].status == "ok"
 
 
 def test_a_hospital_that_dies_in_mid_round_is_left_out_and_takes_part_in_the_next_job(federation, tmp_path):
@@ -30,7 +32,7 @@ def test_a_hospital_that_dies_in_mid_round_is_left_out_and_takes_part_in_the_nex
 
     def on_round(run):
         if federation.in_mid_round:
-            died_after.append(len(run.rounds()))
+            died_after.append(len(read_run(run.folder).rounds))
             federation.parties.kill("west")
             federation.order({})
             federation.start("west")
@@ -41,7 +43,7 @@ def test_a_hospital_that_dies_in_mid_round_is_left_out_and_takes_part_in_the_nex
     reasons = [reason for _, reason in west(run)]
     assert "no answer within 20 s" in reasons[1]
     assert "still away" in reasons[2]
-    seconds = [record["seconds"] for record in run.rounds()]
+    seconds = [record.seconds for record in run.rounds]
     assert seconds[1] >= 20 and seconds[2] < 20  # waited for once, not again
 
 
@@ -51,14 +53,14 @@ def test_a_coordinator_that_dies_goes_on_from_its_checkpoint_to_the_same_bits(fe
 
     def on_round(run):
         if federation.in_mid_round:
-            died_after.append(len(run.rounds()))
+            died_after.append(len(read_run(run.folder).rounds))
             federation.parties.kill("coordinator")
             federation.order({})
             federation.start("coordinator")
 
     run = federation.run(federation.begin(tmp_path / "restart", "moon", rounds=4), on_round, rounds_per_job=4)
     assert died_after == [2]
-    assert [record["round"] for record in run.rounds()] == [1, 2, 3, 4]
+    assert [record.round for record in run.rounds] == [1, 2, 3, 4]
     assert [status for status, _ in west(run)] == ["ok"] * 4
     undisturbed = federation.undisturbed(tmp_path / "undisturbed", "moon", 4)
     assert run.model_file.read_bytes() == undisturbed.model_file.read_bytes()

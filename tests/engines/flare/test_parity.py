@@ -20,9 +20,9 @@ def test_federation_and_simulation_end_with_the_same_bits(federation, sources, t
     apart = federation.run(federation.begin(tmp_path / f"apart-{tmp_path.name}", method, 3, settings))
     together = federation.undisturbed(tmp_path / "together", method, 3, settings)
     assert apart.model_file.read_bytes() == together.model_file.read_bytes()
-    for there, here in zip(apart.rounds(), together.rounds(), strict=True):
-        assert there["accuracy"] == here["accuracy"]
-        assert there["sites"] == here["sites"]
+    for there, here in zip(apart.rounds, together.rounds, strict=True):
+        assert there.accuracy == here.accuracy
+        assert there.sites == here.sites
     for name, site in apart.config["sites"].items():
         labels = sources.stores[name].manifest.query("split == 'train'")["label"]
         assert site["training_films"] == {label: int((labels == label).sum()) for label in apart.config["classes"]}

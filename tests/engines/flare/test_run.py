@@ -8,7 +8,6 @@ from nvflare.fuel.flare_api.api_spec import AuthorizationError, InternalError, N
 from fedpdc_med.cli.federation import run, try_out
 from fedpdc_med.common.errors import UserError, WorkFailed
 from fedpdc_med.engines.flare.jobs import flare_errors
-from fedpdc_med.runs.directory import Run
 
 PROJECT = """name = "trial"
 coordinator = "localhost"
@@ -56,8 +55,8 @@ def test_a_class_that_is_not_in_the_project_file_starts_no_run(give, tmp_path):
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_simulation_is_not_continued_as_a_federation(give, tmp_path):
-    Run.create(tmp_path / "runs" / "first", {"kind": "simulation"})
+def test_a_simulation_is_not_continued_as_a_federation(give, tmp_path, write_run):
+    write_run(tmp_path / "runs" / "first")
     with pytest.raises(UserError, match="another --name"):
         give()
 

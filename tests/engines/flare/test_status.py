@@ -1,24 +1,30 @@
 """`fedpdc federation status`, asked of a running federation."""
 
-import json
 import os
 import subprocess
 import sys
 
 from fedpdc_med.engines.flare.status import latest_run, status_of
-from fedpdc_med.runs.directory import Run
+from fedpdc_med.runs.directory import create_run
+from fedpdc_med.runs.schema import Round, SiteRound
 
 SITES = {
-    "north": {"status": "ok", "score": 0.5, "weight": 0.75},
-    "south": {"status": "rejected", "reason": "its loss is not finite"},
-    "east": {"status": "failed", "reason": "not connected when the job started"},
+    "north": SiteRound(status="ok", score=0.5, weight=0.75),
+    "south": SiteRound(status="rejected", reason="its loss is not finite"),
+    "east": SiteRound(status="failed", reason="not connected when the job started"),
 }
 
 
 def written(folder, name, federation=True):
-    config = {"kind": "simulation", "simulation": {"rounds": 5}, "sites": {site: {} for site in [*SITES, "west"]}}
-    run = Run.create(folder / name, config | ({"federation": {"engine": "nvflare"}} if federation else {}))
-    run.rounds_file.write_text(json.dumps({"round": 2, "sites": SITES}) + "\n")
+    config = {
+        "kind": "simulation",
+        "classes": ["a", "b"],
+        "method": {"name": "fedavg"},
+        "simulation": {"rounds": 5},
+        "sites": {site: {} for site in [*SITES, "west"]},
+    }
+    run = create_run(folder / name, config | ({"federation": {"engine": "nvflare"}} if federation else {}))
+    run.rounds_file.write_text(Round(round=2, seconds=1.0, accuracy=0.5, recall={}, sites=SITES).line() + "\n")
     return run
 
 

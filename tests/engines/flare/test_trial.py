@@ -9,7 +9,7 @@ import time
 import psutil
 import pytest
 
-from fedpdc_med.runs.directory import Run
+from fedpdc_med.runs.directory import read_run
 
 MODULE = """from fedpdc_med.hospitals import HospitalSite, LocalSettings, Phantoms
 SITE = HospitalSite(name="{name}", films=Phantoms(case_mix={mix}),
@@ -57,7 +57,7 @@ def test_try_ends_like_simulate_with_the_same_model_and_table(start, tmp_path):
     expected, complaints = simulating.communicate(timeout=600)
     assert simulating.returncode == 0, complaints
     assert tables(shown) == tables(expected)
-    runs = [Run.open(tmp_path / name) for name in ("apart", "together")]
+    runs = [read_run(tmp_path / name) for name in ("apart", "together")]
     assert runs[0].model_file.read_bytes() == runs[1].model_file.read_bytes()
     assert {file.name for file in (tmp_path / "together").iterdir()} <= {
         file.name for file in (tmp_path / "apart").iterdir()
