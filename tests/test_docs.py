@@ -14,6 +14,7 @@ import pytest
 import typer
 
 from fedpdc_med.cli import app
+from fedpdc_med.methods import METHODS
 
 ROOT = Path(__file__).parents[1]
 DOCS = sorted((ROOT / "docs").glob("*.md"))
@@ -120,6 +121,20 @@ def test_the_picture_of_imports_is_the_linters_contract() -> None:
     )
     rooms = {folder.name for folder in (ROOT / "fedpdc_med").iterdir() if (folder / "__init__.py").exists()}
     assert rooms == set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) == set().union(*wanted)
+
+
+def test_the_table_of_methods_and_settings_is_complete() -> None:
+    page = text_of(ROOT / "docs" / "methods.md")
+    for name, method in METHODS.items():
+        assert re.search(rf"^\| [^|]*`{name}`", page, re.MULTILINE), name
+        for setting, field in method.model_fields.items():
+            inherited = [vars(parent)["name"] for parent in method.__mro__ if "name" in vars(parent)]
+            rows = [
+                row
+                for parent in inherited
+                for row in re.findall(rf"^\| `{parent}` \| `{setting}` \|.*$", page, re.MULTILINE)
+            ]
+            assert rows and any(f"`{field.default}`" in row for row in rows), f"{name}: {setting} = {field.default}"
 
 
 # What a native reader stumbles over: each has a usual name, most of them in docs/glossary.md.
