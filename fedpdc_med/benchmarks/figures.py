@@ -14,8 +14,7 @@ from matplotlib.ticker import MaxNLocator
 from fedpdc_med import methods as algorithms
 from fedpdc_med.benchmarks.catalogue import recorded
 from fedpdc_med.benchmarks.results import changed_settings, file_name
-from fedpdc_med.benchmarks.show import SETTING
-from fedpdc_med.benchmarks.tables import framed, table
+from fedpdc_med.benchmarks.tables import SETTING, framed, table
 from fedpdc_med.methods import METHODS
 from fedpdc_med.runs.directory import Run
 from fedpdc_med.runs.label_distribution import COLOURS

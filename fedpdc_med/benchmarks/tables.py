@@ -1,19 +1,28 @@
-"""Results as rows: mean and spread over seeds beside the paper's numbers, and the settings that scored best."""
+"""Results as rows and in words: mean ± SD over seeds next to the paper's numbers, and the best settings."""
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
+from string import ascii_lowercase
 from typing import Any
 
 import pandas as pd
 
 from fedpdc_med.benchmarks.catalogue import published, published_rounds
 from fedpdc_med.benchmarks.results import fingerprint, kind
-from fedpdc_med.benchmarks.show import SETTING
+from fedpdc_med.common.description import Section, Table, as_markdown
 from fedpdc_med.common.errors import UserError
 from fedpdc_med.common.files import parsed
 
+SETTING = ["experiment", "preset", "changed"]  # what runs must have in common to stand in one table
+LEGEND = (
+    "runs: one a seed, with a letter for what they are less than the paper in; gain: over FedAvg, seed by seed; worst: "
+    "recall of the worst class, %; score: accuracy of the global model on the reference, last rounds, %; reach: rounds "
+    "to FedAvg's final accuracy/the paper's, or how many runs got there; MB: sent in a round; time: of a round, "
+    "FedAvg's = 1; +-: against the paper."
+)
+SCORE = "score: accuracy of the global model on the reference, last rounds, %. No test image has a say in it."
 SMALLER = {"rounds", "epochs", "images", "public_per_class"}
 
 
@@ -141,3 +150,117 @@ def by_score(results: Sequence[dict[str, Any]]) -> pd.DataFrame:
         for method, score in scores.sort_values(ascending=False).items():
             rows.append({**same, "method": method, "seeds": seeds, "score": score, "best": method == (best or method)})
     return pd.DataFrame(rows)
+
+
+def described(table: pd.DataFrame) -> list[Section]:
+    """A table for each experiment, preset and change in it: best method first, and what the paper had more of."""
+    sections = []
+    for setting, rows in table.groupby(SETTING, sort=False):
+        less = dict(zip(sorted(set(rows["less_than_paper"]) - {""}), ascii_lowercase, strict=False))
+        records = rows.to_dict("records")
+        shown = pd.DataFrame({name: [cell(row) for row in records] for name, cell in columns_for(rows, less).items()})
+        told = "; ".join(f"{letter}: {words}" for words, letter in less.items())
+        notes = [f"Less than the paper: {told}."] if less else []
+        if any(fewer_compared(row) for row in records):
+            notes.append("(n): gain and reach are of n seeds, those that FedAvg ran with too.")
+        sections.append(
+            Section(
+                "",
+                tables=(Table(f"{titled(setting)}: accuracy on the test images, %", shown),),
+                notes=(" ".join(notes),) if notes else (),
+            )
+        )
+    return sections
+
+
+def described_scores(table: pd.DataFrame) -> list[Section]:
+    """The settings of each method by score, from `by_score`; a method with one setting has nothing to choose."""
+    sections = []
+    for setting, rows in table.groupby(SETTING, sort=False):
+        cells = [
+            {
+                "setting": row["method"] + (" (default)" if row["method"] == row["kind"] else ""),
+                "score": number(row["score"]),
+                "seeds": ", ".join(map(str, sorted(row["seeds"]))),
+                "": "best" if row["best"] else "",
+            }
+            for _, of_kind in rows.groupby("kind", sort=False)
+            for row in of_kind.to_dict("records")
+        ]
+        sections.append(Section("", tables=(Table(titled(setting), pd.DataFrame(cells)),)))
+    return sections
+
+
+def with_a_choice(scores: pd.DataFrame) -> pd.DataFrame:
+    """The rows of `by_score` whose method ran with more than one setting."""
+    return scores[scores.groupby([*SETTING, "kind"])["method"].transform("size") > 1]
+
+
+def markdown(table: pd.DataFrame) -> str:
+    """The same tables for a document."""
+    parts: list[str] = []
+    for section in described(table):
+        for one in section.tables:
+            rows = as_markdown(list(one.frame.columns), one.frame.to_numpy().tolist(), numbers=True)
+            parts += [f"**{one.title}**", rows]
+        parts += section.notes
+    return "\n\n".join([*parts, LEGEND]) + "\n"
+
+
+def titled(setting: tuple[Hashable, ...]) -> str:
+    experiment, preset, changed = setting
+    return f"{experiment}{f' with {changed}' if changed else ''}, preset {preset}"
+
+
+def columns_for(rows: pd.DataFrame, less: dict[str, str]) -> dict[str, Callable[[dict[Any, Any]], str]]:
+    """What to print of a row, by column; the columns that every row leaves empty are left out."""
+    columns = {
+        "method": lambda row: row["method"],
+        "accuracy": lambda row: number(row["accuracy"]) + spread(row["spread"]),
+        "runs": lambda row: str(row["seeds"]) + less.get(row["less_than_paper"], ""),
+        "gain": gain,
+        "worst": lambda row: number(row["worst_recall"]),
+        "score": lambda row: number(row["score"]),
+        "reach": reach,
+        "MB": lambda row: number(row["bytes_per_round"] / 1e6) if row["bytes_per_round"] else "",
+        "time": lambda row: number(row["time"], 2),
+        "paper": lambda row: number(row["paper"]),
+        "+-": lambda row: signed(row["difference"]),
+    }
+    return {name: shown for name, shown in columns.items() if any(shown(row) for row in rows.to_dict("records"))}
+
+
+def gain(row: dict[Any, Any]) -> str:
+    seeds = f" ({row['compared']})" if fewer_compared(row) else ""
+    return signed(row["over_fedavg"]) + spread(row["over_fedavg_spread"]) + seeds
+
+
+def fewer_compared(row: dict[Any, Any]) -> bool:
+    """Whether a gain is of fewer seeds than were run."""
+    return not missing(row["over_fedavg"]) and row["compared"] < row["seeds"]
+
+
+def reach(row: dict[Any, Any]) -> str:
+    paper = "" if missing(row["paper_to_reach"]) else f"/{row['paper_to_reach']:.0f}"
+    if not missing(row["to_reach_fedavg"]):
+        return f"{row['to_reach_fedavg']:.1f}".removesuffix(".0") + paper
+    if row["seeds_that_reached"]:
+        return f"{row['seeds_that_reached']} of {row['compared']}"
+    compared = not missing(row["over_fedavg"]) and row["method"] != "solo"
+    return "never" if compared else ""
+
+
+def missing(value: float | None) -> bool:
+    return value is None or value != value
+
+
+def signed(value: float | None) -> str:
+    return "" if missing(value) else f"{value:+.1f}"
+
+
+def spread(value: float | None) -> str:
+    return "" if missing(value) else f"±{value:.1f}"
+
+
+def number(value: float | None, digits: int = 1) -> str:
+    return "" if missing(value) else f"{value:.{digits}f}"

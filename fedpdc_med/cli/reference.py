@@ -1,45 +1,46 @@
 """`fedpdc reference ...`: the public reference set, made and verified."""
-# Heavy imports stand inside the commands, so that --help does not wait for PyTorch.
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.text import Text
 
-from fedpdc_med.cli.benchmark import Workers, cores
-from fedpdc_med.cli.terminal import console, table
+from fedpdc_med.cli.options import Collection, Squared, Workers
+from fedpdc_med.cli.terminal import console, print_checks, print_table
 from fedpdc_med.common.errors import UserError, WorkFailed
 from fedpdc_med.common.paths import home
-from fedpdc_med.imaging.ingest.settings import Fit
+from fedpdc_med.common.processes import cores
 
-app = typer.Typer(no_args_is_help=True, help="Make or verify the public reference set.")
+if TYPE_CHECKING:
+    from fedpdc_med.imaging.reference import Reference
+
+app = typer.Typer(no_args_is_help=True, help="Build or check the public reference set.")
 
 
 @app.command("build")
 def build(
     source: Annotated[
-        Path | None, typer.Argument(help="Folder of films. Default: phantom films by the recipe that comes along.")
+        Path | None, typer.Argument(help="Folder of films. Default: synthetic films from the bundled recipe.")
     ] = None,
-    labels: Annotated[Path | None, typer.Option(help="Label table of a DICOM folder (columns film, label).")] = None,
-    collection: Annotated[
-        str | None, typer.Option(help="Layout of a public collection. Default: told from the folder.")
-    ] = None,
+    labels: Annotated[Path | None, typer.Option(help="Label table of a folder of films (columns film, label).")] = None,
+    collection: Collection = None,
     per_class: Annotated[
-        int | None, typer.Option(min=4, help="Films of every class. Default: as many as the rarest has.")
+        int | None, typer.Option(min=4, help="Films per class. Default: as many as the rarest class has.")
     ] = None,
-    size: Annotated[int, typer.Option(min=32, help="Pixels a side; the same as the sites'.")] = 128,
-    fit: Annotated[Fit, typer.Option(help="How to make the film square; the same as the sites'.")] = "pad",
-    equalise: Annotated[bool, typer.Option("--equalise", help="If the sites' films are, these must be too.")] = False,
+    size: Annotated[int, typer.Option(min=32, help="Side length in pixels. Must match the sites' setting.")] = 128,
+    fit: Squared = "pad",
+    equalise: Annotated[
+        bool, typer.Option("--equalise", help="Equalise contrast. Must match the sites' setting.")
+    ] = False,
     provenance: Annotated[str, typer.Option(help="Where the films come from.")] = "",
-    licence: Annotated[str, typer.Option(help="Under which terms they may be used.")] = "",
+    licence: Annotated[str, typer.Option(help="Terms under which they may be used.")] = "",
     version: Annotated[str, typer.Option(help="Version of this set.")] = "1",
-    seed: Annotated[int, typer.Option(help="Draws films and splits.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed of the selection and the splits.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Default: $FEDPDC_HOME/reference.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the set in --out.")] = False,
     workers: Workers = None,
 ) -> None:
-    """Make the reference set: balanced, split by patient into correction, weighting and holdout.
+    """Build a class-balanced reference set, split by patient into correction, weighting and holdout.
 
     Example: fedpdc reference build covid-chestxray-dataset --licence "see metadata.csv" --provenance "ieee8023"
     """
@@ -79,14 +80,14 @@ def build(
             processes=workers or cores(),
         )
     print_reference(read_reference(folder))
-    console.print(f"Reference set: {folder}. Verify it with: fedpdc reference check{f' {out}' if out else ''}")
+    console.print(f"Reference set: {folder}. To check it: fedpdc reference check{f' {out}' if out else ''}")
 
 
 @app.command()
 def check(
     folder: Annotated[Path | None, typer.Argument(help="Folder of the set. Default: $FEDPDC_HOME/reference.")] = None,
 ) -> None:
-    """Verify checksums, class balance, disjoint splits and overlap with the sites' film stores.
+    """Check checksums, class balance, disjoint splits and overlap with the sites' film stores.
 
     Example: fedpdc reference check
     """
@@ -98,31 +99,40 @@ def check(
         found.parent.name: read_store(found.parent).manifest for found in sorted(home().glob("sites/*/store.json"))
     }
     print_reference(reference)
-    checks = check_reference(reference, stores)
-    for one in checks:
-        console.print(Text("ok", "green") if one.holds else Text("NOT OK", "bold red"), f" {one.what}: {one.found}")
-    if not all(one.holds for one in checks):
+    if not print_checks(check_reference(reference, stores)):
         raise WorkFailed(
-            "the reference set did not pass; build it again from other films, or ingest the named sites again "
-            "with --exclude and its folder"
+            "the reference set failed a check; build it again from other films, or ingest the named sites again "
+            "with --exclude and the folder of the reference set"
         )
 
 
-def print_reference(reference: Any) -> None:
-    from fedpdc_med.imaging.reference import SPLITS, widths
+def print_reference(reference: "Reference") -> None:
+    from fedpdc_med.imaging.reference import SPLITS
 
     facts = reference.facts
-    shown = table(f"Reference set, version {facts['version']}: {facts['films']} films of {facts['patients']} patients")
-    for column in ("split", *facts["classes"], "films", "accuracy 0.80"):
-        shown.add_column(column, justify="left" if column == "split" else "right")
+    rows = []
     for split, (count, half) in widths(reference).items():
         cells = [str(facts["splits"][split].get(label, 0)) for label in facts["classes"]]
-        shown.add_row(split, *cells, str(count), f"± {half:.2f}")
-    console.print(shown)
+        rows.append([split, *cells, str(count), f"± {half:.2f}"])
+    title = f"Reference set, version {facts['version']}: {facts['films']} films of {facts['patients']} patients"
+    print_table(title, ["split", *facts["classes"], "films", "accuracy 0.80"], rows)
     count, half = widths(reference)["weighting"]
     console.print(f"Provenance: {facts['provenance']}. Licence: {facts['licence']}.")
-    console.print("The last column: how well an accuracy of 0.80 measured on that split is known (95 % interval).")
+    console.print("Last column: half-width of the 95% CI of an accuracy of 0.80 measured on that split.")
     console.print(
-        f"Two sites whose scores differ by less than about {2 * half:.2f} cannot be told apart by {count} "
-        f"{SPLITS[1]} films; their weights then differ by chance."
+        f"With {count} {SPLITS[1]} films, site scores that differ by less than about {2 * half:.2f} are statistically "
+        "indistinguishable, so the resulting weights differ by chance."
     )
+
+
+def widths(reference: "Reference") -> dict[str, tuple[int, float]]:
+    """For each split its films and half the width of the 95% CI of an accuracy of 80% measured on it."""
+    from fedpdc_med.evaluation.intervals import wilson
+    from fedpdc_med.imaging.reference import SPLITS
+
+    found = {}
+    for split in SPLITS:
+        count = len(reference.rows(split))
+        low, high = wilson(round(0.8 * count), count)
+        found[split] = (count, float(high - low) / 2)
+    return found

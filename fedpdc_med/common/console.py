@@ -1,4 +1,4 @@
-"""What commands print: text of a run is shown as text, and is neither markup nor a command to the terminal."""
+"""What commands print to: text of a run is shown as text, and is neither markup nor a command to the terminal."""
 
 import re
 
@@ -13,8 +13,8 @@ def shown(text: str) -> str:
     return OBEYED.sub("\ufffd", text)
 
 
-def console(stderr: bool = False, soft_wrap: bool = False) -> Console:
-    made = Console(stderr=stderr, soft_wrap=soft_wrap, markup=False, emoji=False)
+def make(stderr: bool = False) -> Console:
+    made = Console(stderr=stderr, markup=False, emoji=False)
     made.push_render_hook(_ShownOnly())
     return made
 
@@ -33,3 +33,6 @@ class _Shown:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         for segment in console.render(self.printed, options):
             yield segment if segment.control else Segment(shown(segment.text), segment.style)
+
+
+console, errors = make(), make(stderr=True)

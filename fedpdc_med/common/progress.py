@@ -8,10 +8,9 @@ from typing import Protocol, TypeVar
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from fedpdc_med.common import console as terminal
+from fedpdc_med.common.console import errors
 
 T = TypeVar("T")
-console = terminal.console(stderr=True)
 
 
 class Step(Protocol):
@@ -30,7 +29,7 @@ def progress(description: str, total: int, seconds_between_lines: float = 10.0) 
             TimeRemainingColumn(),
             TextColumn("{task.fields[note]}"),
         )
-        with Progress(*columns, console=console) as bar:
+        with Progress(*columns, console=errors) as bar:
             task = bar.add_task(description, total=total, note="")
             yield lambda done=1, note="": bar.update(task, advance=done, note=note)
         return

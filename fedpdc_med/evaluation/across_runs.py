@@ -1,6 +1,6 @@
-"""Finished simulations side by side: mean and spread over seeds, and differences seed by seed."""
+"""Simulations in numbers: methods side by side, what each site gains, mean and spread over seeds, differences."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -8,6 +8,7 @@ import pandas as pd
 
 from fedpdc_med.benchmarks.results import described
 from fedpdc_med.common.errors import UserError
+from fedpdc_med.evaluation.paired import compare, holm
 from fedpdc_med.evaluation.recall import per_class_recall
 from fedpdc_med.runs.directory import Run
 from fedpdc_med.runs.predictions import GLOBAL, select
@@ -16,7 +17,7 @@ BASELINE = "fedavg"
 
 
 @dataclass(frozen=True)
-class Found:
+class RunNumbers:
     """One run in numbers, on one split; NaN where it has no films of a class."""
 
     method: str
@@ -29,14 +30,14 @@ class Found:
     name: str = ""
 
 
-MEASURES: dict[str, Callable[[Found], float]] = {
+MEASURES: dict[str, Callable[[RunNumbers], float]] = {
     "mean": lambda found: mean_of(found.recall.values()),
     "worst": lambda found: found.worst,
     "rarest": lambda found: mean_of(found.rarest.values()),
 }
 
 
-def found_in(run: Run, split: str) -> Found:
+def numbers_of(run: Run, split: str) -> RunNumbers:
     config = run.config
     if config.get("kind") != "simulation":
         raise UserError(f"{run.folder} is not a run of fedpdc simulate")
@@ -55,15 +56,15 @@ def found_in(run: Run, split: str) -> Found:
     seed, privacy = simulation.pop("seed"), simulation.pop("privacy", None)
     words = tuple(f"{key}={value}" for key, value in {**simulation, **(privacy or {})}.items())
     films = tuple(config["data"]["fingerprints"].items())
-    return Found(described(config["method"]), seed, mean, worst, rarest, words, films, run.folder.name)
+    return RunNumbers(described(config["method"]), seed, mean, worst, rarest, words, films, run.folder.name)
 
 
-def told_apart(found: list[Found]) -> list[Found]:
+def labelled_by_setting(found: list[RunNumbers]) -> list[RunNumbers]:
     """Settings that are not the same everywhere join the method's name; what cannot stand in one table is an error."""
     common = set.intersection(*(set(one.settings) for one in found))
     named = []
-    seen: dict[tuple[str, int], Found] = {}
-    of_seed: dict[int, Found] = {}
+    seen: dict[tuple[str, int], RunNumbers] = {}
+    of_seed: dict[int, RunNumbers] = {}
     for one in found:
         own = tuple(word for word in one.settings if word not in common)
         one = replace(one, method=" ".join([one.method, *own]), settings=own)
@@ -71,7 +72,9 @@ def told_apart(found: list[Found]) -> list[Found]:
         if twin is not one:
             raise UserError(f"{twin.name} and {one.name} are the same method and seed; leave one of them out")
         if (other.films, list(other.recall)) != (one.films, list(one.recall)):
-            raise UserError(f"{other.name} and {one.name} are of other films or classes; compare them apart")
+            raise UserError(
+                f"{other.name} and {one.name} were tested on different films or classes; compare them separately"
+            )
         named.append(one)
     return named
 
@@ -81,7 +84,7 @@ def recall_of(frame: pd.DataFrame, model: str, split: str) -> dict[str, float]:
     return dict(zip(table["class"], table["recall"], strict=True))
 
 
-def summary(found: list[Found]) -> pd.DataFrame:
+def summary(found: list[RunNumbers]) -> pd.DataFrame:
     """A row a method: for each class, their mean and the sites' rarest classes, mean and spread over seeds as text."""
     rows = []
     for method in dict.fromkeys(one.method for one in found):
@@ -92,7 +95,7 @@ def summary(found: list[Found]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def differences(found: list[Found], baseline: str = BASELINE) -> pd.DataFrame:
+def differences(found: list[RunNumbers], baseline: str = BASELINE) -> pd.DataFrame:
     """Each method less the baseline, paired by seed: of the mean recall, the worst class and the rarest classes."""
     at = {(one.seed, one.settings): one for one in found if plain(one) == baseline}
     rows, every = [], []
@@ -109,12 +112,12 @@ def differences(found: list[Found], baseline: str = BASELINE) -> pd.DataFrame:
     return pd.DataFrame(rows).assign(**{"mean recall differs": beyond_chance(every)})
 
 
-def plain(found: Found) -> str:
+def plain(found: RunNumbers) -> str:
     """The method's name without the simulation's settings."""
     return " ".join(found.method.split()[: len(found.method.split()) - len(found.settings)])
 
 
-def site_table(found: list[Found]) -> pd.DataFrame:
+def site_table(found: list[RunNumbers]) -> pd.DataFrame:
     """A row a site: recall of its rarest class by each method, mean and spread over seeds."""
     rows = []
     for site in found[0].rarest:
@@ -127,17 +130,13 @@ def site_table(found: list[Found]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def beyond_chance(every: list[list[float]]) -> list[str]:
+def beyond_chance(every: Sequence[Sequence[float]]) -> list[str]:
     """Paired t-tests over seeds, a list of differences each; p by Holm, because one of many is small by chance."""
     from scipy.stats import ttest_1samp
 
     found = np.array([ttest_1samp(deltas, 0).pvalue if len(deltas) > 2 else np.nan for deltas in every])
-    tests = int(np.isfinite(found).sum())
-    order = np.argsort(found)[:tests]  # NaN last
-    adjusted = np.full(len(found), np.nan)
-    adjusted[order] = np.minimum(np.maximum.accumulate(found[order] * np.arange(tests, 0, -1)), 1)
     words = []
-    for deltas, p in zip(every, adjusted, strict=True):
+    for deltas, p in zip(every, holm(found), strict=True):
         if len(deltas) < 3:
             words.append("too few seeds")
         elif np.isnan(p):
@@ -156,3 +155,82 @@ def mean_of(values: Iterable[float]) -> float:
 def mean_spread(values: list[float], signed: bool = False) -> str:
     mean = f"{np.mean(values):+.2f}" if signed else f"{np.mean(values):.2f}"
     return mean if len(values) == 1 else f"{mean} ± {np.std(values, ddof=1):.2f}"
+
+
+def recall_by_method(runs: dict[str, Run], split: str = "holdout") -> pd.DataFrame:
+    """Columns class, method, correct, total, recall, low, high; for `solo` the mean and range of the sites' models."""
+    rows = []
+    for method, run in runs.items():
+        frame = run.final_predictions()
+        models = frame["model"].unique()
+        tables = [per_class_recall(select(frame, model=model, split=split)).set_index("class") for model in models]
+        for name in run.config["classes"]:
+            if len(tables) == 1 and models[0] == GLOBAL:
+                row = tables[0].loc[name]
+                rows.append({"class": name, "method": method, **row[["correct", "total", "recall", "low", "high"]]})
+                continue
+            recalls = np.array([table.loc[name, "recall"] for table in tables], dtype=float)
+            rows.append(
+                {
+                    "class": name,
+                    "method": method,
+                    "correct": None,
+                    "total": tables[0].loc[name, "total"],
+                    "recall": recalls.mean(),
+                    "low": recalls.min(),
+                    "high": recalls.max(),
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def worst_first(table: pd.DataFrame, method: str) -> list[str]:
+    return list(table[table["method"] == method].sort_values("recall", kind="stable")["class"])
+
+
+def better_elsewhere(runs: dict[str, Run], main: str, split: str = "holdout") -> pd.DataFrame:
+    """Where a compared method has the higher recall: columns class, method, recall, main, p (NaN where not tested).
+
+    McNemar's exact test on the films both were tested on, Holm-adjusted over the classes; only a single model can be
+    tested, so not `solo`.
+    """
+    table = recall_by_method(runs, split).set_index(["method", "class"])["recall"]
+    models = {name: select(run.final_predictions(), model=GLOBAL, split=split) for name, run in runs.items()}
+    rows = []
+    for method in runs:
+        higher = [name for name in runs[main].config["classes"] if table[method, name] > table[main, name]]
+        single = higher and len(models[main]) and len(models[method])
+        p = dict(compare(models[main], models[method]).by_class[["class", "p_holm"]].to_numpy()) if single else {}
+        rows += [(name, method, table[method, name], table[main, name], p.get(name, np.nan)) for name in higher]
+    return pd.DataFrame(rows, columns=["class", "method", "recall", "main", "p"])
+
+
+def site_gains(run: Run, solo: Run | None, split: str = "holdout") -> pd.DataFrame:
+    """A row a site: its films and weight, its rarest class, and that class's recall by its own and the global model."""
+    config, last = run.config, run.rounds[-1]
+    together = per_class_recall(select(run.final_predictions(), model=GLOBAL, split=split)).set_index("class")
+    alone = solo.final_predictions() if solo else None
+    rows = []
+    for name, site in config["sites"].items():
+        if not site["takes_part"] or not site["training_films"]:  # a hospital that never answered has no counts
+            continue
+        counts = pd.Series(site["training_films"])
+        recorded = last.sites.get(name)  # a method without a federation gives sites no weight
+        rarest = str(counts.idxmin())
+        row = {
+            "site": name,
+            "films": int(counts.sum()),
+            "weight": recorded.weight if recorded else None,
+            "status": recorded.status if recorded else "none",
+            "rarest": rarest,
+            "rarest_films": int(counts.min()),
+            "federated": together.loc[rarest, "recall"],
+            "own": None,
+            "own_macro": None,
+            "federated_macro": together["recall"].mean(),
+        }
+        if alone is not None:
+            own = per_class_recall(select(alone, model=name, split=split)).set_index("class")
+            row |= {"own": own.loc[rarest, "recall"], "own_macro": own["recall"].mean()}
+        rows.append(row)
+    return pd.DataFrame(rows)

@@ -1,8 +1,18 @@
-"""The classes films are sorted into, and the names other people use for them."""
+"""The classes films are sorted into, the names other people use for them, and which films are accepted.
+
+The command line reads it before anything is imported that takes time.
+"""
 
 import re
+from typing import Literal
 
 CLASSES = ("normal", "pneumonia", "covid-19", "tuberculosis")
+VIEWS = ("PA", "AP", "frontal", "lateral", "unknown")
+# "frontal" is a film known to be frontal when nobody noted whether it is PA or AP.
+FRONTAL = ("PA", "AP", "frontal")
+# Rib views are left out on purpose: they are exposed for bone and often oblique, so lung findings look different there.
+CHEST = ("CHEST", "THORAX", "LUNG", "LUNGS")
+Fit = Literal["pad", "crop"]  # how a film that is not square becomes square
 
 _OTHER_NAMES = {
     "normal": {"normal", "no finding", "no findings", "healthy"},

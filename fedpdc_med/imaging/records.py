@@ -8,11 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-VIEWS = ("PA", "AP", "frontal", "lateral", "unknown")
-# "frontal" is a film known to be frontal when nobody noted whether it is PA or AP.
-FRONTAL = ("PA", "AP", "frontal")
-
-
 # The report's detail of an accepted film whose header does not say that the pixels contain no text.
 MAY_HOLD_TEXT = "does not say whether text is burned in"
 

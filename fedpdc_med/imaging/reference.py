@@ -13,7 +13,6 @@ from fedpdc_med.common.description import Check
 from fedpdc_med.common.errors import UserError, WorkFailed
 from fedpdc_med.common.files import atomic_write, read_json
 from fedpdc_med.common.paths import owner_only
-from fedpdc_med.evaluation.intervals import wilson
 from fedpdc_med.imaging.classes import CLASSES as CLASS_ORDER
 from fedpdc_med.imaging.duplicates import groups, near_pairs, overlap
 from fedpdc_med.imaging.ingest.pipeline import ingest
@@ -178,13 +177,3 @@ def check_reference(reference: Reference, sites: dict[str, pd.DataFrame]) -> lis
         shared = overlap(theirs, manifest)
         checks.append(Check(f"no overlap with {site}", not shared, f"{int(shared.films.sum())} of {len(theirs)} films"))
     return checks
-
-
-def widths(reference: Reference) -> dict[str, tuple[int, float]]:
-    """For each split its films and half the width of the 95% CI of an accuracy of 80% measured on it."""
-    found = {}
-    for split in SPLITS:
-        count = len(reference.rows(split))
-        low, high = wilson(round(0.8 * count), count)
-        found[split] = (count, float(high - low) / 2)
-    return found

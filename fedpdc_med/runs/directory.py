@@ -182,7 +182,7 @@ def read_config(folder: Path) -> dict[str, Any]:
         _refuse_links(folder)
     if not file.is_file():
         empty = folder.is_dir() and not any(folder.iterdir())
-        what = "is empty" if empty else f"holds no run: there is no {CONFIG} in it"
+        what = "is empty" if empty else f"contains no run: there is no {CONFIG} in it"
         raise UserError(f"The folder {folder.name} {what}. Choose another run, or make one with: fedpdc simulate")
     try:
         config = parsed(tomllib.loads, read_text(file))
@@ -268,15 +268,15 @@ def check_free(folder: Path, overwrite: bool) -> None:
     there = (folder / CONFIG).exists()
     if there and not overwrite:
         raise UserError(
-            f"{folder} already holds a run; say --resume to continue it, --overwrite to replace it, "
+            f"{folder} already contains a run: use --resume to continue it, --overwrite to replace it, "
             "or choose another --out"
         )
     if folder.exists() and not there and any(entry.name != LOCK for entry in folder.iterdir()):
-        raise UserError(f"{folder} is not empty and holds no run; choose another --out")
+        raise UserError(f"{folder} is not empty and contains no run; choose another folder")
     if there:
         _refuse_links(folder)
         if not _is_a_runs(folder / CONFIG):
-            raise UserError(f"the {CONFIG} in {folder} is not a run's; choose another --out")
+            raise UserError(f"the {CONFIG} in {folder} is not a run's; choose another folder")
 
 
 def _is_a_runs(file: Path) -> bool:

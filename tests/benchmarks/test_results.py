@@ -5,14 +5,21 @@ from pathlib import Path
 
 import pytest
 
-from fedpdc_med.benchmarks import show
 from fedpdc_med.benchmarks.catalogue import CATALOGUE, make_experiment
 from fedpdc_med.benchmarks.figures import draw
 from fedpdc_med.benchmarks.figures import rounds_to_reach as rounds_figure
 from fedpdc_med.benchmarks.results import collect, command_of, keep, result_of, run_name, runs_at
 from fedpdc_med.benchmarks.run import start
-from fedpdc_med.benchmarks.show import markdown
-from fedpdc_med.benchmarks.tables import by_score, chosen, read_cost, rounds_to_reach, table
+from fedpdc_med.benchmarks.tables import (
+    by_score,
+    chosen,
+    described_scores,
+    markdown,
+    read_cost,
+    rounds_to_reach,
+    table,
+    with_a_choice,
+)
 from fedpdc_med.common.errors import UserError
 from fedpdc_med.methods import make_method
 from fedpdc_med.runs.directory import create_run
@@ -164,13 +171,12 @@ def test_settings_are_chosen_apart_for_each_task_and_each_kind_of_method():
     assert by_score(runs)["best"].all()
 
 
-def test_choosing_shows_no_test_accuracy(capsys, monkeypatch):
-    monkeypatch.setattr(show.console, "_width", 100)
+def test_choosing_shows_no_test_accuracy():
     runs = [result("moon", score=31.0, curve=(77.7,)), result("moon mu=1", score=32.0, curve=(88.8,))]
-    show.scores(by_score(runs))
-    shown = capsys.readouterr().out
-    assert shown.index("moon mu=1") < shown.index("moon (default)")
-    assert "32.0" in shown and "77.7" not in shown and "88.8" not in shown
+    (section,) = described_scores(with_a_choice(by_score(runs)))
+    shown = section.tables[0].frame
+    assert shown["setting"].tolist() == ["moon mu=1", "moon (default)"]
+    assert shown.to_numpy().tolist() == [["moon mu=1", "32.0", "0", "best"], ["moon (default)", "31.0", "0", ""]]
 
 
 def test_rounds_to_reach_is_the_first_round_with_that_accuracy():

@@ -43,7 +43,7 @@ def run_digits(folder, name, *more):
         (["simulate", "--bogus"], "No such option: --bogus"),
         (["simulate", "--rounds", "x"], "--rounds"),
         (["ingest", "films"], "Missing option '--site'"),
-        (["reference"], "Make or verify"),
+        (["reference"], "Build or check"),
     ],
 )
 def test_a_slip_in_the_command_is_told_in_words(tmp_path, arguments, says):
@@ -173,7 +173,7 @@ def test_an_existing_run_is_refused_resumed_or_replaced(tmp_path):
     again = ("benchmark", "run", "digits", "--rounds", "4", "--out", "run")
     refused = fedpdc(tmp_path, *again, "--method", "fedavg")
     assert refused.returncode == 2
-    assert "already holds a run; say --resume" in refused.stderr
+    assert "already contains a run: use --resume" in refused.stderr
     other = fedpdc(tmp_path, *again, "--method", "fedavg", "--resume", "--seed", "1")
     assert other.returncode == 2
     assert "seed = 0, not 1" in other.stderr
@@ -204,9 +204,9 @@ def test_the_models_load_without_pickle(tmp_path):
         (["run", "nothing"], "there is no experiment 'nothing'; choose one of cifar10-cnn-b0.1"),
         (["run", "digits", "--method", "sgd"], "there is no method 'sgd'; choose one of"),
         (["run", "digits", "--preset", "huge"], "has no preset 'huge'; it has: paper, quick"),
-        (["run", "digits", "--set", "colour=red"], "--set colour: neither method"),
+        (["run", "digits", "--set", "colour=red"], "--set colour: there is no such setting"),
         (["run", "digits", "--set", "seed=3"], "it has an option of its own, --seed 3"),
-        (["run", "digits", "--set", "name=mine"], "--set name: neither method"),
+        (["run", "digits", "--set", "name=mine"], "--set name: there is no such setting"),
         (["run", "digits", "--set", "tau"], "write it as KEY=VALUE"),
         (["run", "digits", "--set", "tau=0"], "key 'tau' = '0'"),
         (["run", "digits", "--set", "tau=1.2"], "key 'tau' = '1.2'"),
@@ -301,7 +301,7 @@ def test_a_run_that_is_being_written_is_not_resumed_beside_it(write_run, tmp_pat
 def test_resume_does_not_go_on_with_a_simulation_as_a_benchmark(write_run, tmp_path, monkeypatch, capsys):
     run = write_run(tmp_path / "run")
     said = mistake(monkeypatch, capsys, "benchmark", "run", "digits", "--resume", "--out", str(run))
-    assert "holds no benchmark run but a simulation; choose another --out" in said
+    assert "contains a simulation run, not a benchmark; choose another --out" in said
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ SHOWN = "\ufffd]0;a title \ufffd31m [/red] [link=http://evil.test]x[/link] :smil
 
 @pytest.fixture
 def console():
-    made = terminal.console()
+    made = terminal.make()
     made.file, made.width = io.StringIO(), 120
     return made
 
@@ -34,7 +34,7 @@ def test_text_is_shown_and_never_obeyed(console):
 def test_our_own_colours_stay(monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm")
-    console = terminal.console()
+    console = terminal.make()
     console.file = io.StringIO()
     console.print(Text("ok", "green"), HOSTILE, highlight=False)
     assert console.file.getvalue() == f"\x1b[32mok\x1b[0m {SHOWN}\n"

@@ -4,20 +4,20 @@ import pytest
 
 from fedpdc_med.common.errors import UserError
 from fedpdc_med.evaluation.across_runs import (
-    Found,
+    RunNumbers,
     beyond_chance,
     differences,
+    labelled_by_setting,
     mean_spread,
     site_table,
     summary,
-    told_apart,
 )
 
 FOUND = [
-    Found("fedavg", 0, {"normal": 0.8, "covid-19": 0.4}, 0.4, {"a": 0.4, "b": 0.8}),
-    Found("fedavg", 1, {"normal": 0.6, "covid-19": 0.4}, 0.4, {"a": 0.4, "b": 0.6}),
-    Found("fedpdc", 0, {"normal": 0.8, "covid-19": 0.6}, 0.6, {"a": 0.6, "b": 0.8}),
-    Found("fedpdc", 1, {"normal": 0.8, "covid-19": 0.4}, 0.4, {"a": 0.4, "b": 0.8}),
+    RunNumbers("fedavg", 0, {"normal": 0.8, "covid-19": 0.4}, 0.4, {"a": 0.4, "b": 0.8}),
+    RunNumbers("fedavg", 1, {"normal": 0.6, "covid-19": 0.4}, 0.4, {"a": 0.4, "b": 0.6}),
+    RunNumbers("fedpdc", 0, {"normal": 0.8, "covid-19": 0.6}, 0.6, {"a": 0.6, "b": 0.8}),
+    RunNumbers("fedpdc", 1, {"normal": 0.8, "covid-19": 0.4}, 0.4, {"a": 0.4, "b": 0.8}),
 ]
 
 
@@ -65,11 +65,13 @@ def test_of_many_comparisons_one_is_small_by_chance():
 
 
 def of(method="fedavg", seed=0, settings=("rounds=20",), films=(("a", "1"),), classes=("normal", "covid-19")):
-    return Found(method, seed, dict.fromkeys(classes, 0.5), 0.5, {}, settings, films, f"{method}-{seed}-{settings}")
+    return RunNumbers(
+        method, seed, dict.fromkeys(classes, 0.5), 0.5, {}, settings, films, f"{method}-{seed}-{settings}"
+    )
 
 
 def test_a_run_with_other_settings_is_no_seed_of_the_same_method():
-    found = told_apart([of(), of("fedpdc"), of(settings=("rounds=3",)), of("fedpdc", settings=("rounds=3",))])
+    found = labelled_by_setting([of(), of("fedpdc"), of(settings=("rounds=3",)), of("fedpdc", settings=("rounds=3",))])
     assert [one.method for one in found] == [
         "fedavg rounds=20",
         "fedpdc rounds=20",
@@ -77,20 +79,20 @@ def test_a_run_with_other_settings_is_no_seed_of_the_same_method():
         "fedpdc rounds=3",
     ]
     assert differences(found)["method"].tolist() == ["fedpdc rounds=20", "fedpdc rounds=3"]
-    assert [one.method for one in told_apart([of(), of("fedpdc")])] == ["fedavg", "fedpdc"]
+    assert [one.method for one in labelled_by_setting([of(), of("fedpdc")])] == ["fedavg", "fedpdc"]
 
 
 @pytest.mark.parametrize(
     ("other", "says"),
     [
         (of(), "same method and seed"),
-        (of("fedpdc", films=(("a", "2"),)), "other films or classes"),
-        (of("fedpdc", classes=("normal", "pneumonia")), "other films or classes"),
+        (of("fedpdc", films=(("a", "2"),)), "different films or classes"),
+        (of("fedpdc", classes=("normal", "pneumonia")), "different films or classes"),
     ],
 )
 def test_runs_that_cannot_stand_in_one_table_are_refused(other, says):
     with pytest.raises(UserError, match=says):
-        told_apart([of(), other])
+        labelled_by_setting([of(), other])
 
 
 def test_one_seed_has_no_spread():

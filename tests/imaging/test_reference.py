@@ -6,12 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fedpdc_med.cli.reference import widths
 from fedpdc_med.common.errors import UserError
 from fedpdc_med.imaging.duplicates import perceptual_hash
 from fedpdc_med.imaging.ingest.labels import read_labels
 from fedpdc_med.imaging.phantoms.films import write_films
 from fedpdc_med.imaging.phantoms.scanners import Scanner
-from fedpdc_med.imaging.reference import balanced_rows, build_reference, check_reference, read_reference, widths
+from fedpdc_med.imaging.reference import balanced_rows, build_reference, check_reference, read_reference
 from fedpdc_med.imaging.store import read_store
 
 

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from fedpdc_med.cli.benchmark import RECOMMENDED
+from fedpdc_med.cli.options import RECOMMENDED
 from fedpdc_med.common.errors import UserError
 from fedpdc_med.methods import METHODS, make_method
 from fedpdc_med.methods.fedpdc import lambda_of, soft_accuracy

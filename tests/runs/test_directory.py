@@ -108,16 +108,16 @@ def test_updates_of_an_open_round_go_and_models_that_sites_keep_stay(tmp_path):
 def test_a_folder_with_other_things_is_no_place_for_a_run(tmp_path):
     (tmp_path / "holiday.jpg").write_text("a picture")
     for overwrite in (False, True):
-        with pytest.raises(UserError, match="is not empty and holds no run; choose another --out"):
+        with pytest.raises(UserError, match="is not empty and contains no run; choose another folder"):
             create_run(tmp_path, CONFIG, overwrite)
-        with pytest.raises(UserError, match="holds no run"), begin_run(tmp_path, CONFIG, overwrite):
+        with pytest.raises(UserError, match="contains no run"), begin_run(tmp_path, CONFIG, overwrite):
             pass
     assert [file.name for file in tmp_path.iterdir()] == ["holiday.jpg"]  # no lock either
 
 
 def test_a_config_of_another_program_is_not_overwritten(tmp_path):
     (tmp_path / "config.toml").write_text('title = "a web site"\n')
-    with pytest.raises(UserError, match="is not a run's; choose another --out"):
+    with pytest.raises(UserError, match="is not a run's; choose another folder"):
         create_run(tmp_path, CONFIG, overwrite=True)
     assert (tmp_path / "config.toml").read_text() == 'title = "a web site"\n'
 
@@ -125,7 +125,7 @@ def test_a_config_of_another_program_is_not_overwritten(tmp_path):
 def test_a_run_that_is_there_is_replaced_only_on_request_and_decisions_stay(tmp_path):
     run = run_after(tmp_path / "run", rounds=2)
     (run.folder / "review.json").write_text("what reviewers decided")
-    with pytest.raises(UserError, match="already holds a run"):
+    with pytest.raises(UserError, match="already contains a run"):
         create_run(run.folder, CONFIG)
     create_run(run.folder, {**CONFIG, "classes": ["a", "b"]}, overwrite=True)
     assert sorted(file.name for file in run.folder.iterdir()) == ["config.toml", "review.json", "site_models"]

@@ -67,9 +67,9 @@ def simulated(place):
 
 def test_it_ends_with_recall_by_class_and_what_each_site_gained(simulated):
     _, shown = simulated
-    for word in ("covid-19", "tuberculosis", "fedpdc", "solo", "fedavg", "mean of classes", "north", "south", "weight"):
+    for word in ("covid-19", "tuberculosis", "fedpdc", "solo", "fedavg", "macro recall", "north", "south", "weight"):
         assert word in shown
-    assert "External site outside" in shown
+    assert "External test at outside (not used in training)" in shown
     assert "not a medical device" in shown
     assert max(map(len, shown.splitlines())) <= 80
 
@@ -130,7 +130,7 @@ def test_a_killed_simulation_resumes_to_the_same_model(simulated):
     assert done.returncode == 0, done.stderr
     killed, whole = (folder / name / "model.safetensors" for name in ("killed", "run"))
     assert killed.read_bytes() == whole.read_bytes()
-    assert "mean of classes" in done.stdout
+    assert "macro recall" in done.stdout
 
 
 def test_runs_of_other_hospitals_have_a_name_of_their_own(tmp_path, monkeypatch):
@@ -161,15 +161,18 @@ def test_a_hospital_that_was_edited_meanwhile_is_not_resumed(simulated):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--out", "run"], "already holds a run"),
-        (["--out", "run", "--resume", "--sites", "fewer"], "run of other hospitals or films"),
+        (["--out", "run"], "already contains a run"),
+        (["--out", "run", "--resume", "--sites", "fewer"], "run with different sites or films"),
         (
             ["--out", "x", "--sites", "twice", "--reference", "home/phantoms/seed0/reference/store"],
             "among the training films of north",
         ),
         (["--out", "x", "--method", "magic"], "there is no method 'magic'"),
         (["--out", "x", "--set", "strength=much"], "setting 'strength'"),
-        (["--out", "x", "--set", "colour=red"], "write KEY=VALUE with a setting of 'fedpdc-ce'"),
+        (
+            ["--out", "x", "--set", "colour=red"],
+            "--set colour: there is no such setting; settings of the method 'fedpdc-ce'",
+        ),
         (["--out", "x", "--tau", "0"], "--tau 0.0"),
         (["--out", "x", "--model", "vgg"], "there is no model 'vgg'"),
         (["--out", "x", "--reference", "nowhere"], "fedpdc reference build"),

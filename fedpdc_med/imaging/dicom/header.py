@@ -11,11 +11,10 @@ from pydicom.dataset import Dataset
 from pydicom.tag import BaseTag, Tag
 from pydicom.uid import DigitalXRayImageStorageForProcessing
 
-from fedpdc_med.imaging.records import FRONTAL, Reason, Refused, Verdict
+from fedpdc_med.imaging.classes import FRONTAL
+from fedpdc_med.imaging.records import Reason, Refused, Verdict
 
 MODALITIES = ("CR", "DX")
-# Rib views are left out on purpose: they are exposed for bone and often oblique, so lung findings look different there.
-CHEST = ("CHEST", "THORAX", "LUNG", "LUNGS")
 MOST_PIXELS = 100_000_000
 _VIEW_WORDS = {
     "PA": r"PA|P-A|POSTERO-?ANTERIOR|POSTEROANTERIOR",

@@ -13,14 +13,14 @@ from fedpdc_med.common.errors import UserError, WorkFailed
 from fedpdc_med.common.paths import checked_name, key_file, owner_only, site_store
 from fedpdc_med.common.processes import Lost, Workers, cores
 from fedpdc_med.common.progress import progress
+from fedpdc_med.imaging.classes import CHEST, FRONTAL, VIEWS, Fit
 from fedpdc_med.imaging.dicom.deidentify import dicom_name, site_key
-from fedpdc_med.imaging.dicom.header import CHEST
 from fedpdc_med.imaging.ingest.journal import Journal
 from fedpdc_med.imaging.ingest.labels import Labels
-from fedpdc_med.imaging.ingest.settings import Fit, Settings
+from fedpdc_med.imaging.ingest.settings import Settings
 from fedpdc_med.imaging.ingest.sources import batches_of, fingerprint_of, records_of
 from fedpdc_med.imaging.ingest.verdicts import settle, with_splits
-from fedpdc_med.imaging.records import FRONTAL, VIEWS, FilmRecord, Outcome, Reason, Verdict
+from fedpdc_med.imaging.records import FilmRecord, Outcome, Reason, Verdict
 from fedpdc_med.imaging.store import read_store, write_report, write_store
 
 

@@ -16,8 +16,8 @@ from monai.transforms import CenterSpatialCrop, HistogramNormalize, Resize, Scal
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from fedpdc_med.imaging.classes import Fit
 from fedpdc_med.imaging.dicom.pixels import Picture, Shown
-from fedpdc_med.imaging.ingest.settings import Fit
 from fedpdc_med.imaging.records import Reason, Refused
 
 SMALLEST_SIDE, MOST_PIXELS, NARROWEST = 16, 100_000_000, 3.0

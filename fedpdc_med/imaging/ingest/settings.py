@@ -2,13 +2,9 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
-from fedpdc_med.imaging.dicom.header import CHEST
+from fedpdc_med.imaging.classes import CHEST, FRONTAL, Fit
 from fedpdc_med.imaging.ingest.labels import Labels
-from fedpdc_med.imaging.records import FRONTAL
-
-Fit = Literal["pad", "crop"]
 
 
 @dataclass(frozen=True)

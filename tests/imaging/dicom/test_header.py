@@ -4,8 +4,9 @@ import pytest
 from pydicom.dataset import Dataset
 from pydicom.uid import DigitalXRayImageStorageForProcessing
 
-from fedpdc_med.imaging.dicom.header import CHEST, age_of, check_content, check_image, facts, view_of
-from fedpdc_med.imaging.records import FRONTAL, Reason, Refused, Verdict
+from fedpdc_med.imaging.classes import CHEST, FRONTAL
+from fedpdc_med.imaging.dicom.header import age_of, check_content, check_image, facts, view_of
+from fedpdc_med.imaging.records import Reason, Refused, Verdict
 
 
 def coded(meaning: str) -> list[Dataset]:

@@ -14,9 +14,9 @@ import pytest
 from PIL import Image
 
 from fedpdc_med.common.errors import UserError, WorkFailed
+from fedpdc_med.imaging.classes import FRONTAL
 from fedpdc_med.imaging.ingest.labels import one_label, read_labels
 from fedpdc_med.imaging.ingest.pipeline import check_rejects, ingest
-from fedpdc_med.imaging.records import FRONTAL
 from fedpdc_med.imaging.store import original_shapes, pixel_hash, read_store
 
 NORMAL = one_label("normal")
