@@ -11,6 +11,8 @@ from fedpdc_med.common.description import Check, Section
 
 __all__ = ["console", "errors", "print_checks", "print_section", "print_table"]
 
+WIDE = 1000  # more than any table needs
+
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], empty: str = "") -> None:
     """Numbers stand at the right edge and are never broken; a table too wide for the terminal loses its margins."""
@@ -25,9 +27,11 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
             drawn.add_column(name, overflow="fold")
     for row in rows:
         drawn.add_row(*row)
-    if console.measure(drawn).maximum > console.width:
+    if console.measure(drawn, options=console.options.update_width(WIDE)).maximum > console.width:
         drawn.show_edge, drawn.padding = False, 0
     console.print(drawn)
+    if not drawn.show_edge:
+        console.print()
 
 
 def all_numbers(cells: Iterable[str]) -> bool:
