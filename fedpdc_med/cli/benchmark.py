@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from fedpdc_med.benchmarks.catalogue import Experiment
     from fedpdc_med.methods import Method as MethodWithSettings
-    from fedpdc_med.runs.directory import read_run
+    from fedpdc_med.runs.directory import Run
 
 app = typer.Typer(no_args_is_help=True, help="Run the paper's benchmarks, and measure speed and cost.")
 

@@ -3,7 +3,7 @@
 import pytest
 
 from fedpdc_med.review.sections.across_runs import closing
-from fedpdc_med.runs.directory import Run
+from fedpdc_med.runs.directory import read_run
 
 
 @pytest.fixture
@@ -15,7 +15,7 @@ def runs(write_run, tmp_path):
         "fedpdc": write_run(tmp_path / "ours", ours, external=ours),
         "fedavg": write_run(tmp_path / "theirs", theirs, method="fedavg", external=theirs),
     }
-    return {name: Run.open(folder) for name, folder in folders.items()}
+    return {name: read_run(folder) for name, folder in folders.items()}
 
 
 def test_the_worst_class_stands_first_and_macro_recall_last(runs):
