@@ -15,7 +15,7 @@ NUMBERS = ("films", "loss", "score", "weight", "dissimilarity", "epsilon")
 def site_rounds(rounds: list[Round]) -> pd.DataFrame:
     """One row a site and round: round, site, status, reason, NUMBERS, fedavg.
 
-    `fedavg` is the weight by number of films (equation 3) among the sites whose update was used in that round.
+    `fedavg` is the weight by number of films among the sites whose update was used in that round.
     """
     rows = [
         {

@@ -272,6 +272,13 @@ def test_an_answer_that_is_no_model_is_rejected(tiny_federation, tmp_path, spoil
     assert says in record.sites["site-0"].reason
 
 
+@pytest.mark.parametrize("method", ["fedavg", "fedpdc-ce", "moon", "scaffold"])
+def test_a_site_with_a_single_film_takes_part(tiny_federation, tmp_path, method):
+    coordinator, _, _ = opened(tiny_federation(method, sites=2, films=1), tmp_path)
+    for record in (coordinator.run_round(), coordinator.run_round()):
+        assert [(site["status"], site["films"]) for site in record["sites"].values()] == [("ok", 1), ("ok", 11)]
+
+
 def test_a_round_without_any_usable_update_fails_and_keeps_what_was_done(tiny_federation, tmp_path):
     federation = tiny_federation("fedavg", sites=2, per_site={0: {"learning_rate": 1e30}, 1: {"learning_rate": 1e30}})
     coordinator, _, run = opened(federation, tmp_path)
@@ -386,6 +393,7 @@ def test_sampling_takes_tau_of_the_sites_and_at_least_one():
     sites = [f"s{i}" for i in range(10)]
     assert sample_sites(sites, 1.0, 0, 1) == sites
     assert len(sample_sites(sites, 0.3, 0, 1)) == 3
+    assert len(sample_sites(sites, 0.29, 0, 1)) == 3  # 2.9 rounded, not cut
     assert len(sample_sites(sites, 0.01, 0, 1)) == 1
     assert sample_sites(sites, 0.3, 0, 1) == sample_sites(sites, 0.3, 0, 1)
     assert len({tuple(sample_sites(sites, 0.3, 0, t)) for t in range(1, 20)}) > 5

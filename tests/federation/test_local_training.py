@@ -1,8 +1,11 @@
 """Local training, above all: the paper's correction leaves every step bit-identical to FedAvg's."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from fedpdc_med.federation.images import Films, TrainingFilms
 from fedpdc_med.federation.local_training import batches, frozen_copy, train_locally
@@ -118,3 +121,56 @@ def test_the_last_partial_batch_is_dropped_unless_it_is_the_only_one():
     assert [len(b) for b in batches(10, 4, generator)] == [4, 4]
     assert [len(b) for b in batches(3, 4, generator)] == [3]
     assert sorted(torch.cat(list(batches(8, 4, generator))).tolist()) == list(range(8))
+
+
+class OneWeight(nn.Module):
+    """Logits w * x and 0 for a film of one pixel x."""
+
+    def __init__(self, w):
+        super().__init__()
+        self.w = nn.Parameter(torch.tensor(w))
+
+    def forward(self, images):
+        x = images.flatten(1)
+        return x, torch.cat([self.w * x, torch.zeros_like(x)], dim=1)
+
+
+ONE_FILM = TrainingFilms(
+    Films.of(np.full((1, 1, 1, 1), 2, np.uint8), np.array([0])), None, Preparation(mean=(0.0,), std=(1.0,))
+)
+
+
+def test_two_steps_of_sgd_by_hand():
+    """The loss of label 0 is log(1 + e^(-2w)), with gradient -2 / (1 + e^(2w)); decay adds 0.2 w to it, and the second
+    step keeps half of the first."""
+    model = OneWeight(0.5)
+    settings = LocalSettings(epochs=2, batch_size=4, learning_rate=0.1, momentum=0.5, weight_decay=0.2)
+    trained = train_locally(model, ONE_FILM, Parts(), settings, round=1, rounds=1, score=1.0, seed=0)
+    first = -2 / (1 + math.exp(1)) + 0.2 * 0.5
+    w = 0.5 - 0.1 * first
+    second = 0.5 * first - 2 / (1 + math.exp(2 * w)) + 0.2 * w
+    assert trained.loss == pytest.approx(math.log(1 + math.exp(-2 * w)), rel=1e-6)  # the last epoch's, before its step
+    assert model.w.item() == pytest.approx(w - 0.1 * second, rel=1e-6)
+
+
+def test_a_method_can_change_the_learning_rate_by_round():
+    def fading(t, rounds):
+        return 1 - (t - 1) / rounds
+
+    def step(t):
+        model = OneWeight(0.5)
+        settings = LocalSettings(epochs=1, learning_rate=0.1, weight_decay=0)
+        train_locally(model, ONE_FILM, Parts(learning_rate=fading), settings, round=t, rounds=4, score=1.0, seed=0)
+        return model.w.item() - 0.5
+
+    assert step(1) == pytest.approx(0.1 * 2 / (1 + math.exp(1)), rel=1e-5)
+    assert step(3) == pytest.approx(step(1) / 2, rel=1e-5)
+
+
+def test_the_defaults_are_the_papers():
+    """MOON's public code, which the paper's setting matches; mu and the temperature of its CIFAR-10 runs."""
+    defaults = LocalSettings()
+    assert (defaults.epochs, defaults.batch_size, defaults.learning_rate) == (10, 64, 0.01)
+    assert (defaults.momentum, defaults.weight_decay) == (0.9, 1e-5)
+    assert make_method("moon").model_dump() == {"mu": 5.0, "temperature": 0.5}
+    assert make_method("fedprox").model_dump() == {"mu": 0.01}
