@@ -1,7 +1,7 @@
 """Fixtures that several rooms share."""
 
-import json
 import os
+import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -15,10 +15,22 @@ from pydicom.dataset import Dataset, FileMetaDataset
 from pydicom.uid import ComputedRadiographyImageStorage, ExplicitVRLittleEndian, generate_uid
 from safetensors.numpy import save_file
 
-from fedpdc_med.federation.data import EvaluationSet, Federation, SiteFilms
+from fedpdc_med import __version__
+from fedpdc_med.benchmarks.catalogue import make_experiment
+from fedpdc_med.federation.data import CoordinatorData, EvaluationSet, LocalFederation, SiteData, usual_settings
 from fedpdc_med.federation.images import Films
-from fedpdc_med.methods import make_method
-from fedpdc_med.runs.plan import LocalSettings, Network, Preparation
+from fedpdc_med.methods import config_of, make_method
+from fedpdc_med.runs.directory import create_run, write_predictions
+from fedpdc_med.runs.plan import FilmProcessing, LocalSettings, MethodConfig, Network, Plan, Preparation
+from fedpdc_med.runs.schema import (
+    BenchmarkRun,
+    ImageSource,
+    ReferenceFacts,
+    Round,
+    SimulationRun,
+    SiteSummary,
+    StoreFingerprints,
+)
 
 torch.set_num_threads(1)
 hypothesis.settings.register_profile("fedpdc", deadline=None, database=None)
@@ -79,9 +91,7 @@ def no_data_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
 def tiny_federation():
     """A maker of federations that train in a fraction of a second: 3 classes of blobs, skewed sites."""
 
-    def make(
-        method="fedpdc", sites=4, rounds=2, tau=1.0, seed=0, films=30, classes=3, settings=None, per_site=None, **extra
-    ):
+    def make(method="fedpdc", sites=4, rounds=2, tau=1.0, seed=0, films=30, classes=3, settings=None, per_site=None):
         rng = np.random.default_rng(seed)
 
         def draw(count, mix):
@@ -92,13 +102,12 @@ def tiny_federation():
             return Films.of(images.astype(np.uint8), labels)
 
         even = [1 / classes] * classes
-        pools, held = [], {}
+        held = {}
         for i in range(sites):
             mix = [0.7 if k == i % classes else 0.3 / (classes - 1) for k in range(classes)]
             count = films + 10 * i
-            pools.append(draw(count, mix))
             local = {"epochs": 1, "batch_size": 8, **(per_site or {}).get(i, {})}
-            held[f"site-{i}"] = SiteFilms(i, None, count, LocalSettings(**local), PREPARATION)
+            held[f"site-{i}"] = SiteData(f"site-{i}", draw(count, mix), None, LocalSettings(**local))
         test = draw(40, even)
         about = pd.DataFrame(
             {
@@ -109,22 +118,25 @@ def tiny_federation():
                 "label": [f"class-{k}" for k in test.labels.tolist()],
             }
         )
-        return Federation(
-            method=make_method(method, **(settings or {})),
+        plan = Plan(
+            package=__version__,
+            method=config_of(make_method(method, **(settings or {}))),
             network=Network(name="cnn", channels=1, size=16, classes=classes),
             classes=tuple(f"class-{k}" for k in range(classes)),
             preparation=PREPARATION,
-            pools=pools,
-            sites=held,
-            weighting=draw(30, even),
-            correction=draw(12, even),
-            reported={"test": EvaluationSet(test, about)},
-            judge="test",
             rounds=rounds,
             tau=tau,
             seed=seed,
-            **extra,
         )
+        data = CoordinatorData(
+            sites=tuple(held),
+            weighting=draw(30, even),
+            correction=draw(12, even),
+            settings=usual_settings(site.settings for site in held.values()),
+            evaluation={"test": EvaluationSet(test, about)},
+            reported="test",
+        )
+        return LocalFederation(plan, data, held)
 
     return make
 
@@ -157,35 +169,24 @@ def made_run(
     own=None,
     missing=None,
     seed=0,
+    kind=SimulationRun,
 ):
     """`own`: what each site's own model finds of its local films; `missing`: {(round, site): (status, reason)}."""
     classes, titles = list(found), titles or {}
     local = local or dict.fromkeys(classes, (1, 1))
-    folder.mkdir(parents=True)
     described = {
-        name: {
-            "title": titles.get(name, ""),
-            "takes_part": name != "island",
-            "films": 60,
-            "patients": 40,
-            "training_films": {} if name == "island" else {label: 10 + k for k, label in enumerate(classes)},
-        }
+        name: SiteSummary(
+            title=titles.get(name, ""),
+            takes_part=name != "island",
+            films=60,
+            patients=40,
+            training_films={} if name == "island" else {label: 10 + k for k, label in enumerate(classes)},
+        )
         for name in (*sites, *(["island"] if external else []))
     }
-    config = {
-        "kind": "simulation",
-        "classes": classes,
-        "git_commit": "0123456789ab",
-        "simulation": {"rounds": planned, "tau": 1.0, "model": "cnn", "norm": "batch", "seed": seed},
-        "method": {"name": method},
-        "sites": described,
-        "reference": {"provenance": "phantom films", "films": 80, "splits": {"holdout": dict.fromkeys(classes, 20)}},
-        "data": {"fingerprints": {"reference": f"films of seed {seed}"}},
-        "versions": {"python": "3.11.7"},
-    }
-    (folder / "config.toml").write_text(tomli_w.dumps(config))
-    lines = [json.dumps(made_round(t, classes, sites, found, missing or {})) + "\n" for t in range(1, rounds + 1)]
-    (folder / "rounds.jsonl").write_text("".join(lines))
+    run = create_run(folder, made_config(classes, kind=kind, method=method, rounds=planned, seed=seed, sites=described))
+    made = [made_round(t, classes, sites, found, missing or {}) for t in range(1, rounds + 1)]
+    run.rounds_file.write_text("".join(Round(**record).line() + "\n" for record in made), encoding="utf-8")
     if not finished:
         return folder
     pieces = []
@@ -197,10 +198,66 @@ def made_run(
             pieces.append(made_films(model, "external", "island", external, classes))
     if own:
         pieces += [made_films(site, "local", site, own, classes) for site in sites]
-    pd.concat(pieces, ignore_index=True).to_parquet(folder / "predictions.parquet", index=False)
     if share:
-        save_file({"weight": np.arange(6, dtype=np.float32)}, folder / "model.safetensors")
+        save_file({"weight": np.arange(6, dtype=np.float32)}, run.model_file)
+    frame = pd.concat(pieces, ignore_index=True)
+    write_predictions(run, frame, {"global": run.model_file} if share else {})
     return folder
+
+
+def made_config(classes, *, kind=SimulationRun, method="fedpdc", rounds=4, seed=0, sites=None, **more):
+    """A run's configuration; `more` are fields of its plan."""
+    names = method if isinstance(method, MethodConfig) else config_of(make_method(method))
+    plan = {
+        "package": __version__,
+        "method": names,
+        "network": Network(name="cnn", channels=1, size=16, classes=len(classes)),
+        "classes": tuple(classes),
+        "preparation": PREPARATION,
+        "film_processing": FilmProcessing(size=16),
+        "rounds": rounds,
+        "seed": seed,
+        **more,
+    }
+    common = {
+        "made_with": {"fedpdc_med": __version__, "python": "3.11.7"},
+        "git_commit": "0123456789ab",
+        "plan": Plan(**plan),
+        "sites": sites or {},
+    }
+    if kind is BenchmarkRun:
+        experiment = make_experiment("digits", "quick", "fedavg")
+        return BenchmarkRun(**common, experiment=experiment, data=ImageSource(name="digits", fingerprint="f" * 16))
+    return kind(
+        **common,
+        reference=ReferenceFacts(
+            version="1",
+            provenance="phantom films",
+            licence="none",
+            classes=tuple(classes),
+            films=80,
+            patients=80,
+            splits={"holdout": dict.fromkeys(classes, 20)},
+        ),
+        data=StoreFingerprints(fingerprints={"reference": f"films of seed {seed}"}),
+    )
+
+
+@pytest.fixture(scope="session")
+def run_config():
+    return made_config
+
+
+@pytest.fixture(scope="session")
+def edit_config():
+    """edit_config(folder, change): `change` gets the table of the run's config.toml."""
+
+    def edited(folder, change):
+        table = tomllib.loads((folder / "config.toml").read_text(encoding="utf-8"))
+        change(table)
+        (folder / "config.toml").write_text(tomli_w.dumps(table), encoding="utf-8")
+
+    return edited
 
 
 def made_round(t, classes, sites, found, missing):
@@ -261,13 +318,13 @@ def simulated(tmp_path_factory):
 
 def made_simulation(place):
     from fedpdc_med.hospitals import HospitalSite, Phantoms
-    from fedpdc_med.hospitals.build import FilmSources
+    from fedpdc_med.hospitals.build import FilmSources, plan_for
     from fedpdc_med.imaging.ingest.labels import read_labels
     from fedpdc_med.imaging.phantoms.films import write_films
     from fedpdc_med.imaging.phantoms.scanners import Scanner
     from fedpdc_med.imaging.reference import build_reference
     from fedpdc_med.simulation.phantoms import store_of
-    from fedpdc_med.simulation.simulate import Settings, start
+    from fedpdc_med.simulation.simulate import start
 
     mix = {"normal": 12, "pneumonia": 12, "covid-19": 12}
     hospital = Phantoms(case_mix={"normal": 6, "pneumonia": 5, "covid-19": 4})
@@ -280,8 +337,8 @@ def made_simulation(place):
         patch.setattr("fedpdc_med.simulation.phantoms.PHANTOM_SIZE", 48)
         sources = FilmSources({"north": store_of(north, 0, 1)}, reference)
     (place / "runs").mkdir()
-    settings = Settings(rounds=1)
-    start(settings, make_method("fedavg"), None, [north], sources, None, place / "runs" / "tiny", False, 1)
+    plan = plan_for(make_method("fedavg"), reference, rounds=1)
+    start(plan, [north], sources, place / "runs" / "tiny", overwrite=False, workers=1)
     return place
 
 

@@ -3,13 +3,14 @@
 import tomllib
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 
 from fedpdc_med.common.errors import UserError
 from fedpdc_med.common.files import parsed
-from fedpdc_med.runs.plan import LocalSettings, Preparation
+from fedpdc_med.runs.plan import Preparation
+from fedpdc_med.runs.schema import Experiment
 
 CATALOGUE = files("fedpdc_med.benchmarks") / "catalogue"
 PRESETS = ("quick", "paper")
@@ -24,48 +25,6 @@ PREPARATIONS = {
     ),
     "tiny-imagenet": Preparation(mean=(127.5,) * 3, std=(127.5,) * 3),
 }
-
-
-class Experiment(BaseModel):
-    """Everything that fixes a benchmark run, apart from the method."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    name: str
-    title: str = ""
-    preset: str
-    data: Literal["digits", "cifar10", "cifar100", "tiny-imagenet"]
-    model: str
-    norm: Literal["batch", "group"] = "batch"
-    partition: str = "dirichlet"
-    beta: float = Field(default=0.1, gt=0)
-    sites: int = Field(default=10, ge=1)
-    public_per_class: int = Field(ge=0)  # held out of the training images before they are partitioned
-    public_split: Literal["halves", "shared"] = "halves"  # for a method that trains on public images
-    rounds: int = Field(ge=1)
-    epochs: int = Field(ge=1)
-    tau: float = Field(default=1.0, gt=0, le=1)  # share of the sites sampled in a round
-    batch_size: int = Field(default=64, ge=1)
-    learning_rate: float = Field(default=0.01, gt=0)
-    momentum: float = Field(default=0.9, ge=0, lt=1)
-    weight_decay: float = Field(default=1e-5, ge=0)
-    images: int | None = Field(default=None, ge=1)  # train on so many of the images only; not the paper's setting
-    seed: int = 0
-    changed: tuple[str, ...] = ()  # the keys that are neither the experiment's own nor its preset's
-
-    @property
-    def local(self) -> LocalSettings:
-        return LocalSettings(
-            epochs=self.epochs,
-            batch_size=self.batch_size,
-            learning_rate=self.learning_rate,
-            momentum=self.momentum,
-            weight_decay=self.weight_decay,
-        )
-
-    @property
-    def preparation(self) -> Preparation:
-        return PREPARATIONS[self.data]
 
 
 def names() -> list[str]:
@@ -123,15 +82,6 @@ def make_experiment(name: str, preset: str, method: str, **overrides: Any) -> Ex
     settings = {**table, **chosen, **of_methods.get(method, {}), "preset": preset}
     plain, made = (validated({**settings, **more}, where) for more in ({}, overrides))
     return made.model_copy(update={"changed": differing(made, plain)})
-
-
-def recorded(settings: dict[str, Any], method: str) -> Experiment:
-    """The experiment of a run's config.toml."""
-    experiment = validated(settings, "config.toml")
-    if "changed" in settings or experiment.name not in names():
-        return experiment
-    plain = make_experiment(experiment.name, experiment.preset, method)  # runs of earlier versions
-    return experiment.model_copy(update={"changed": differing(experiment, plain)})
 
 
 def differing(one: Experiment, other: Experiment) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Pictures of benchmark results: accuracy and worst-class recall by round, the paper's figures 3 to 8."""
 
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from fedpdc_med import methods as algorithms
-from fedpdc_med.benchmarks.catalogue import recorded
-from fedpdc_med.benchmarks.results import changed_settings, file_name
+from fedpdc_med.benchmarks.results import KeptResult, benchmark, file_name
 from fedpdc_med.benchmarks.tables import SETTING, framed, table
 from fedpdc_med.methods import METHODS
 from fedpdc_med.runs.directory import Run
@@ -28,7 +27,7 @@ PAPER, OURS = ({method.name for method in group} for group in (algorithms.PAPER,
 PARTITION = ("data", "partition", "beta", "sites", "public_per_class", "images")  # what decides who holds which images
 
 
-def draw(results: Sequence[dict[str, Any]], folder: Path) -> int:
+def draw(results: Sequence[KeptResult], folder: Path) -> int:
     """PNGs for every setting (an experiment, a preset and what was changed in it); how many there are."""
     frame, rows = framed(results), table(results)
     figures = {}
@@ -49,8 +48,8 @@ def label_distributions(runs: Iterable[Run], folder: Path) -> int:
     """The pictures that the runs drew of their skew, one for each partition of the images."""
     drawn = {}
     for run in runs:
-        experiment = recorded(run.config["experiment"], run.config["method"]["name"])
-        changed = {key: value for key, value in changed_settings(experiment).items() if key in PARTITION}
+        experiment = benchmark(run).experiment
+        changed = {key: value for key, value in experiment.changes.items() if key in PARTITION}
         parts = [experiment.name, *(f"{key}={value}" for key, value in changed.items()), f"seed{experiment.seed}"]
         drawn["-".join(parts)] = run.folder
     for name, run_folder in drawn.items():
@@ -63,8 +62,9 @@ def curves(group: pd.DataFrame, key: str, axis: str, title: str) -> Figure:
     public set, with ours in both.
     """
     methods = {str(method): by_round(rows[key]) for method, rows in group.groupby("method")}
-    ours = [name for name in methods if base(name) in OURS]
-    of_paper = [name for name in methods if base(name) in PAPER and name not in ours]
+    base = dict(zip(group["method"], group["base"], strict=True))
+    ours = [name for name in methods if base[name] in OURS]
+    of_paper = [name for name in methods if base[name] in PAPER]
     others = [name for name in methods if name not in ours and name not in of_paper]
     panels = {"the paper's methods" + (" and ours" if ours else ""): ours + of_paper}
     if others:
@@ -72,10 +72,10 @@ def curves(group: pd.DataFrame, key: str, axis: str, title: str) -> Figure:
         panels["other uses of the public set, and bounds"] = ours + others + fedavg
     figure = Figure(figsize=(10, 6.6) if others else (7, 5), layout="constrained")
     figure.suptitle(title, x=0.01, ha="left", fontsize=11)
-    drawn, grid = styles(list(methods)), figure.subplots(1, len(panels), sharey=True, squeeze=False)
+    drawn, grid = styles(base), figure.subplots(1, len(panels), sharey=True, squeeze=False)
     for axes, (name, shown) in zip(grid[0], panels.items(), strict=True):
         for method in sorted(shown, key=lambda one: -methods[one][:, -1].mean()):
-            _line(axes, method, methods[method], drawn[method])
+            _line(axes, method, methods[method], drawn[method], 2.4 if method in ours else 1.5)
         axes.set_xlabel("round")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.yaxis.set_tick_params(labelleft=True)
@@ -86,26 +86,22 @@ def curves(group: pd.DataFrame, key: str, axis: str, title: str) -> Figure:
     return figure
 
 
-def _line(axes: Axes, method: str, values: np.ndarray, drawn: tuple[str, str]) -> None:
+def _line(axes: Axes, method: str, values: np.ndarray, drawn: tuple[str, str], width: float) -> None:
     rounds, mean = np.arange(1, values.shape[1] + 1), values.mean(axis=0)
     style, colour = drawn
     label = f"{method} ({mean[-1]:.1f}" + (f", {len(values)} seeds)" if len(values) > 1 else ")")
-    axes.plot(rounds, mean, style, color=colour, label=label, linewidth=2.4 if base(method) in OURS else 1.5)
+    axes.plot(rounds, mean, style, color=colour, label=label, linewidth=width)
     if len(values) > 1:
         axes.fill_between(rounds, values.min(axis=0), values.max(axis=0), color=colour, alpha=0.1, linewidth=0)
 
 
-def base(method: str) -> str:
-    return method.split()[0]
-
-
-def styles(methods: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """A colour for each method, the same in every picture; its variants differ in the line."""
+def styles(methods: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    """For each label, of a method of that name: the name has a colour, the same in every picture, a variant a line."""
     names = list(METHODS)
     drawn: dict[str, tuple[str, str]] = {}
     for method in sorted(methods):
-        variant = sum(base(other) == base(method) for other in drawn)
-        place = names.index(base(method))
+        variant = sum(methods[other] == methods[method] for other in drawn)
+        place = names.index(methods[method])
         dashed = place // len(COLOURS) + variant
         drawn[method] = (STYLES[dashed % len(STYLES)], COLOURS[place % len(COLOURS)])
     return drawn

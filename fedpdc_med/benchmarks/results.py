@@ -5,24 +5,63 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedpdc_med.benchmarks.catalogue import Experiment, make_experiment, names, published, recorded
-from fedpdc_med.common.errors import UserError, again
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from fedpdc_med.benchmarks.catalogue import make_experiment, names, published
+from fedpdc_med.common.errors import UserError
 from fedpdc_med.common.files import parsed
-from fedpdc_med.methods import Method, make_method, method_class
+from fedpdc_med.methods import Method, config_of, label, method_of
 from fedpdc_med.runs.directory import Run, read_run
+from fedpdc_med.runs.plan import MethodConfig
+from fedpdc_med.runs.schema import BenchmarkRun, Experiment, ImageSource, SiteRound, sentence
 
 OF_SITE = {"status", "films", "score", "weight"}  # kept of each site's last round
 LAST = 5  # rounds over which a score is averaged: one round's swings by several points
-KEPT = (  # what a table or figure takes from a kept result
-    *("name", "experiment", "method", "preset", "seed", "changed", "rounds", "accuracy", "worst_recall", "score"),
-    *("accuracy_by_round", "worst_recall_by_round", "seconds_per_round", "bytes_per_round"),
-    *("less_than_paper", "command"),
-)
 
 
-def collect(paths: Iterable[Path], tell: Callable[[str], None] = print) -> list[dict[str, Any]]:
+class KeptResult(BaseModel):
+    """A finished benchmark run as a plain record; accuracies and recalls in per cent, of the test images."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    experiment: str
+    method: MethodConfig
+    shared: bool = False  # all public images both train and score; a way to use them, not another task
+    preset: str
+    seed: int
+    changed: dict[str, Any]  # settings of the experiment that are neither its own nor its preset's
+    rounds: int
+    accuracy: float
+    worst_recall: float
+    score: float | None  # None: of images that were trained on
+    accuracy_by_round: list[float]
+    worst_recall_by_round: list[float]
+    sites: dict[str, SiteRound] = {}
+    seconds_per_round: float
+    bytes_per_round: int
+    less_than_paper: str
+    command: str
+    made_with: dict[str, str]
+    git_commit: str | None
+    data: ImageSource
+
+    @property
+    def label(self) -> str:
+        return label(self.method) + (" shared" if self.shared else "")
+
+    @property
+    def kind(self) -> str:
+        """The label without its numbers: `fedprox mu=1` and `fedprox` are the same kind."""
+        words = self.method.model_copy(
+            update={"settings": {key: value for key, value in self.method.settings.items() if isinstance(value, str)}}
+        )
+        return label(words) + (" shared" if self.shared else "")
+
+
+def collect(paths: Iterable[Path], tell: Callable[[str], None] = print) -> list[KeptResult]:
     """The results behind run directories, kept JSON files, and folders of either; each run once."""
-    found: dict[tuple[str, str], dict[str, Any]] = {}
+    found: dict[tuple[str, str], KeptResult] = {}
     for path in paths:
         if path.is_file():
             results = [read_kept(path)]
@@ -33,15 +72,11 @@ def collect(paths: Iterable[Path], tell: Callable[[str], None] = print) -> list[
         else:
             raise UserError(f"{path}: there is no run directory, kept result or folder of them")
         for result in results:
-            first = found.setdefault((result["command"], fingerprint(result)), result)
-            if first["accuracy_by_round"] != result["accuracy_by_round"]:
-                seen = f"{first['accuracy']:.2f} and {result['accuracy']:.2f} %"
-                tell(f"{result['name']} is there twice, with different numbers ({seen}); the first is shown.")
+            first = found.setdefault((result.command, result.data.fingerprint), result)
+            if first.accuracy_by_round != result.accuracy_by_round:
+                seen = f"{first.accuracy:.2f} and {result.accuracy:.2f} %"
+                tell(f"{result.name} is there twice, with different numbers ({seen}); the first is shown.")
     return list(found.values())
-
-
-def fingerprint(result: dict[str, Any]) -> str:
-    return result.get("data", {}).get("fingerprint", "")
 
 
 def runs_at(folder: Path) -> list[Run]:
@@ -49,25 +84,24 @@ def runs_at(folder: Path) -> list[Run]:
     if (folder / "config.toml").exists():
         return [read_run(folder)]
     runs = [Run(config.parent) for config in sorted(folder.glob("**/config.toml"))]
-    return [run for run in runs if run.finished and run.config.get("kind") == "benchmark"]
+    return [run for run in runs if run.finished and isinstance(run.config, BenchmarkRun)]
 
 
-def read_kept(file: Path) -> dict[str, Any]:
+def read_kept(file: Path) -> KeptResult:
     try:
-        result = parsed(json.loads, file.read_text())
+        return KeptResult.model_validate(parsed(json.loads, file.read_text()))
+    except ValidationError as error:
+        raise UserError(f"{file} is not a kept result: {sentence(error)}") from None
     except ValueError as error:
-        raise UserError(f"{file} is no kept result: {error}") from None
-    missing = [key for key in KEPT if not isinstance(result, dict) or key not in result]
-    if missing:
-        raise UserError(f"{file} is no kept result: it has no {missing[0]!r}")
-    return result
+        raise UserError(f"{file} is not a kept result: {error}") from None
 
 
-def keep(results: Sequence[dict[str, Any]], folder: Path) -> None:
+def keep(results: Sequence[KeptResult], folder: Path) -> None:
     """One small JSON file a run."""
     folder.mkdir(parents=True, exist_ok=True)
     for result in results:
-        (folder / file_name(result["name"], ".json")).write_text(json.dumps(result, indent=1) + "\n")
+        text = json.dumps(result.model_dump(mode="json", exclude_unset=True), indent=1)
+        (folder / file_name(result.name, ".json")).write_text(text + "\n")
 
 
 def file_name(name: str, ending: str) -> str:
@@ -75,69 +109,56 @@ def file_name(name: str, ending: str) -> str:
     return name.replace("/", "_").replace("\0", "_") + ending
 
 
-def result_of(run: Run) -> dict[str, Any]:
-    """One finished run in numbers; accuracies and recalls in per cent, of the test images, which chose nothing."""
-    config, rounds = run.config, run.rounds
-    if config.get("kind") != "benchmark":
-        raise UserError(f"{run.folder} is not a benchmark run")
+def result_of(run: Run) -> KeptResult:
+    config, rounds = benchmark(run), run.rounds
     if not run.finished:
-        raise UserError(f"{run.folder} is not finished; continue it with: {again(config, run.folder)}")
-    settings = {key: value for key, value in config["method"].items() if key != "name"}
-    name = config["method"]["name"]
-    experiment, method = recorded(config["experiment"], name), make_method(name, **settings)
+        raise UserError(f"{run.folder} is not finished; continue it with: {run.again(run.folder)}")
+    experiment, method = config.experiment, method_of(config.plan.method)
     accuracy = [round(100 * record.accuracy, 3) for record in rounds]
     worst = [round(100 * (record.worst_recall or 0.0), 3) for record in rounds]
     scores = [record.score for record in rounds if record.score is not None]
-    changed = changed_settings(experiment)
-    shared = changed.pop("public_split", "halves") == "shared"  # a way to use the public images, not another task
+    changed = dict(experiment.changes)
+    shared = changed.pop("public_split", "halves") == "shared"
     if (shared and method.parts().public.used) or method.parts().trains == "public":
-        scores = []  # of images that were trained on
-    return {
-        "name": run_name(experiment, method),
-        "experiment": experiment.name,
-        "method": described(config["method"]) + (" shared" if shared else ""),
-        "preset": experiment.preset,
-        "seed": experiment.seed,
-        "changed": changed,
-        "rounds": rounds[-1].round,
-        "accuracy": accuracy[-1],
-        "worst_recall": worst[-1],
-        "score": round(100 * sum(scores[-LAST:]) / len(scores[-LAST:]), 3) if scores else None,
-        "accuracy_by_round": accuracy,
-        "worst_recall_by_round": worst,
-        "sites": {site: record.model_dump(include=OF_SITE) for site, record in rounds[-1].sites.items()},
-        "seconds_per_round": round(sum(record.seconds for record in rounds) / len(rounds), 3),
-        "bytes_per_round": round(sum(record.bytes or 0 for record in rounds) / len(rounds)),
-        "less_than_paper": less_than_paper(experiment, method.name),
-        "command": command_of(experiment, method),
-        "versions": config["versions"],
-        "git_commit": config.get("git_commit"),
-        "data": {"name": config["data"]["name"], "fingerprint": config["data"]["fingerprint"]},
-    }
+        scores = []
+    return KeptResult(
+        name=run_name(experiment, method),
+        experiment=experiment.name,
+        method=config_of(method),
+        shared=shared,
+        preset=experiment.preset,
+        seed=experiment.seed,
+        changed=changed,
+        rounds=rounds[-1].round,
+        accuracy=accuracy[-1],
+        worst_recall=worst[-1],
+        score=round(100 * sum(scores[-LAST:]) / len(scores[-LAST:]), 3) if scores else None,
+        accuracy_by_round=accuracy,
+        worst_recall_by_round=worst,
+        sites={
+            site: SiteRound(**record.model_dump(include=OF_SITE, exclude_unset=True))
+            for site, record in rounds[-1].sites.items()
+        },
+        seconds_per_round=round(sum(record.seconds for record in rounds) / len(rounds), 3),
+        bytes_per_round=round(sum(record.bytes or 0 for record in rounds) / len(rounds)),
+        less_than_paper=less_than_paper(experiment, method.name),
+        command=command_of(experiment, method),
+        made_with=config.made_with,
+        git_commit=config.git_commit,
+        data=ImageSource(name=config.data.name, fingerprint=config.data.fingerprint),
+    )
 
 
-def described(method: dict[str, Any]) -> str:
-    """The method's name with every setting that is not its default, as in `fedpdc soft-accuracy strength=1`."""
-    fields = method_class(method["name"]).model_fields
-    changed = [(key, value) for key, value in method.items() if key != "name" and value != fields[key].default]
-    shown = [value if isinstance(value, str) else f"{key}={value:g}" for key, value in changed]
-    return " ".join([method["name"], *shown])
-
-
-def kind(method: str) -> str:
-    """A described method without its numbers: `fedprox mu=1` and `fedprox` are the same kind."""
-    return " ".join(word for word in method.split() if "=" not in word)
-
-
-def changed_settings(experiment: Experiment) -> dict[str, Any]:
-    """The settings of the experiment that are neither its own nor its preset's."""
-    return {key: getattr(experiment, key) for key in experiment.changed}
+def benchmark(run: Run) -> BenchmarkRun:
+    if not isinstance(run.config, BenchmarkRun):
+        raise UserError(f"{run.folder} is not a benchmark run")
+    return run.config
 
 
 def run_name(experiment: Experiment, method: Method) -> str:
     """A folder name that tells runs apart: the settings that differ from their defaults are in it."""
-    parts = [experiment.name, *described({"name": method.name, **method.model_dump()}).split()]
-    parts += [f"{key}={value}" for key, value in changed_settings(experiment).items()]
+    parts = [experiment.name, *label(config_of(method)).split()]
+    parts += [f"{key}={value}" for key, value in experiment.changes.items()]
     return "-".join([*parts, experiment.preset, f"seed{experiment.seed}"])
 
 
@@ -145,7 +166,7 @@ def command_of(experiment: Experiment, method: Method) -> str:
     """What to type for the same run."""
     fields = type(method).model_fields
     of_method = {key: value for key, value in method.model_dump().items() if value != fields[key].default}
-    changed = {**of_method, **changed_settings(experiment)}
+    changed = {**of_method, **experiment.changes}
     file = experiment.name if experiment.name in names() else f"{experiment.name}.toml"  # of the user's own
     words = ["fedpdc benchmark run", file, "--method", method.name, "--preset", experiment.preset]
     words += ["--seed", str(experiment.seed)]

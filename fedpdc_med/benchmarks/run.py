@@ -3,24 +3,25 @@
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from fedpdc_med.benchmarks.catalogue import Experiment, recorded
+from fedpdc_med import __version__
+from fedpdc_med.benchmarks.catalogue import PREPARATIONS
 from fedpdc_med.common.errors import UserError
 from fedpdc_med.common.files import only_writer
 from fedpdc_med.datasets import ImageSet, load
-from fedpdc_med.federation.data import EvaluationSet, Federation, SiteFilms
+from fedpdc_med.engines.local import run_rounds
+from fedpdc_med.federation.data import CoordinatorData, EvaluationSet, LocalFederation, SiteData
 from fedpdc_med.federation.images import Films
 from fedpdc_med.federation.partition import class_counts, halve, hold_out, partition
 from fedpdc_med.federation.protocol import seed_for
-from fedpdc_med.federation.run import run_rounds
-from fedpdc_med.methods import Method, make_method
-from fedpdc_med.runs.directory import Run, begin_run, git_commit, versions
+from fedpdc_med.methods import Method, config_of, method_of
+from fedpdc_med.runs.directory import Run, begin_run, git_commit, made_with
 from fedpdc_med.runs.label_distribution import label_distribution
-from fedpdc_med.runs.plan import Network
+from fedpdc_med.runs.plan import Network, Plan
+from fedpdc_med.runs.schema import BenchmarkRun, Experiment, ImageSource
 
 
 def start(
@@ -30,33 +31,39 @@ def start(
     images = load(experiment.data, data, download)
     federation = build(experiment, method, images)
     federation.check()
-    with begin_run(out, config_of(experiment, method, images, data, out), overwrite) as run:
-        picture(federation, run)
-        run_rounds(federation, run, workers, label_of(experiment, method))
+    config = BenchmarkRun(
+        made_with=made_with(),
+        git_commit=git_commit(),
+        plan=federation.plan,
+        experiment=experiment,
+        data=ImageSource(
+            name=images.name,
+            fingerprint=images.fingerprint(),
+            folder=os.path.relpath(data, out) if data is not None else None,
+        ),
+    )
+    with begin_run(out, config, overwrite) as run:
+        draw_skew(federation, run)
+        run_rounds(federation, run, workers, progress_label(experiment, method.name))
     return run
 
 
-def resume(run: Run, data: Path | None, workers: int) -> None:
-    """Continue a benchmark's run from its checkpoint, to the same bits."""
+def resume(run: Run, config: BenchmarkRun, data: Path | None, workers: int) -> None:
+    """Continue a benchmark's run from its checkpoint; the result is bit-identical to an uninterrupted run."""
+    experiment, method = config.experiment, method_of(config.plan.method)
     with only_writer(run.folder):
-        _resume(run, data, workers)
+        if data is None and config.data.folder:
+            data = Path(os.path.normpath(run.folder / config.data.folder))
+        images = load(experiment.data, data, False)
+        if images.fingerprint() != config.data.fingerprint:
+            raise UserError(
+                f"the {experiment.data} images differ from the ones {run.folder} was started with; "
+                "name the right folder with --data"
+            )
+        run_rounds(build(experiment, method, images), run, workers, progress_label(experiment, method.name))
 
 
-def _resume(run: Run, data: Path | None, workers: int) -> None:
-    config = run.config
-    experiment, method = experiment_of(config), method_of(config)
-    if data is None and "folder" in config["data"]:
-        data = Path(os.path.normpath(run.folder / config["data"]["folder"]))
-    images = load(experiment.data, data, False)
-    if images.fingerprint() != config["data"]["fingerprint"]:
-        raise UserError(
-            f"the {experiment.data} images differ from the ones {run.folder} was started with; "
-            "name the right folder with --data"
-        )
-    run_rounds(build(experiment, method, images), run, workers, label_of(experiment, method))
-
-
-def build(experiment: Experiment, method: Method, images: ImageSet) -> Federation:
+def build(experiment: Experiment, method: Method, images: ImageSet) -> LocalFederation:
     """Hold the public images out and partition the rest between the sites."""
     images = fewer(images, experiment)
     labels = images.train_labels
@@ -65,28 +72,35 @@ def build(experiment: Experiment, method: Method, images: ImageSet) -> Federatio
     parts = partition(
         experiment.partition, labels[rest], experiment.sites, rng_for(experiment, "partition"), beta=experiment.beta
     )
+    everything = Films.of(images.train_images, labels)
     width = len(str(experiment.sites))
-    sites = {
-        f"site-{i + 1:0{width}d}": SiteFilms(0, rest[part], len(part), experiment.local, experiment.preparation)
-        for i, part in enumerate(parts)
-    }
+    names = [f"site-{i + 1:0{width}d}" for i in range(len(parts))]
     _, channels, size, _ = images.train_images.shape
-    return Federation(
-        method=method,
-        network=Network(
-            name=experiment.model, channels=channels, size=size, classes=len(images.classes), norm=experiment.norm
+    return LocalFederation(
+        plan=Plan(
+            package=__version__,
+            method=config_of(method),
+            network=Network(
+                name=experiment.model, channels=channels, size=size, classes=len(images.classes), norm=experiment.norm
+            ),
+            classes=images.classes,
+            preparation=PREPARATIONS[experiment.data],
+            rounds=experiment.rounds,
+            tau=experiment.tau,
+            seed=experiment.seed,
         ),
-        classes=images.classes,
-        preparation=experiment.preparation,
-        pools=[Films.of(images.train_images, images.train_labels)],
-        sites=sites,
-        weighting=Films.of(images.train_images[weighting], labels[weighting]),
-        correction=Films.of(images.train_images[correction], labels[correction]) if len(correction) else None,
-        reported={"test": EvaluationSet(Films.of(images.test_images, images.test_labels), about_test(images))},
-        judge="test",
-        rounds=experiment.rounds,
-        tau=experiment.tau,
-        seed=experiment.seed,
+        coordinator=CoordinatorData(
+            sites=tuple(names),
+            weighting=Films.of(images.train_images[weighting], labels[weighting]),
+            correction=Films.of(images.train_images[correction], labels[correction]) if len(correction) else None,
+            settings=experiment.local,
+            evaluation={"test": EvaluationSet(Films.of(images.test_images, images.test_labels), about_test(images))},
+            reported="test",
+        ),
+        sites={
+            name: SiteData(name, everything, rest[part], experiment.local)
+            for name, part in zip(names, parts, strict=True)
+        },
     )
 
 
@@ -127,41 +141,13 @@ def about_test(images: ImageSet) -> pd.DataFrame:
     return frame.assign(sex="", age_band="", view="", source=images.name)
 
 
-def config_of(experiment: Experiment, method: Method, images: ImageSet, data: Path | None, out: Path) -> dict[str, Any]:
-    """Everything resolved; the data folder as seen from the run, so that no path of the machine is recorded."""
-    folder = os.path.relpath(data, out) if data is not None else None
-    return {
-        "kind": "benchmark",
-        "experiment": experiment.model_dump(),
-        "method": {"name": method.name, **method.model_dump()},
-        "data": {
-            "name": images.name,
-            "fingerprint": images.fingerprint(),
-            "classes": list(images.classes),
-            "folder": folder,
-        },
-        "versions": versions(),
-        "git_commit": git_commit(),
-    }
+def progress_label(experiment: Experiment, method: str) -> str:
+    return f"{experiment.name} {method}"
 
 
-def experiment_of(config: dict[str, Any]) -> Experiment:
-    return recorded(config["experiment"], config["method"]["name"])
-
-
-def method_of(config: dict[str, Any]) -> Method:
-    return make_method(**config["method"])
-
-
-def label_of(experiment: Experiment, method: Method) -> str:
-    return f"{experiment.name} {method.name}"
-
-
-def picture(federation: Federation, run: Run) -> None:
-    """The skew, one bar a site."""
-    labels = federation.pools[0].labels.numpy()
-    parts = [site.indices for site in federation.sites.values() if site.indices is not None]
-    counts = class_counts(labels, parts, len(federation.classes))
-    label_distribution(
-        counts, list(federation.sites), federation.classes, run.folder / "label_distribution.png", "images"
-    )
+def draw_skew(federation: LocalFederation, run: Run) -> None:
+    """One bar a site."""
+    sites, classes = federation.sites.values(), federation.plan.classes
+    parts = [site.indices for site in sites if site.indices is not None]
+    counts = class_counts(next(iter(sites)).films.labels.numpy(), parts, len(classes))
+    label_distribution(counts, list(federation.sites), classes, run.folder / "label_distribution.png", "images")

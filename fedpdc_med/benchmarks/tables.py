@@ -8,12 +8,15 @@ from string import ascii_lowercase
 from typing import Any
 
 import pandas as pd
+from pydantic import BaseModel, ConfigDict
 
 from fedpdc_med.benchmarks.catalogue import published, published_rounds
-from fedpdc_med.benchmarks.results import fingerprint, kind
+from fedpdc_med.benchmarks.results import KeptResult
 from fedpdc_med.common.description import Section, Table, as_markdown
 from fedpdc_med.common.errors import UserError
 from fedpdc_med.common.files import parsed
+from fedpdc_med.methods import label, method_class
+from fedpdc_med.runs.plan import MethodConfig
 
 SETTING = ["experiment", "preset", "changed"]  # what runs must have in common to stand in one table
 LEGEND = (
@@ -26,9 +29,19 @@ SCORE = "score: accuracy of the global model on the reference, last rounds, %. N
 SMALLER = {"rounds", "epochs", "images", "public_per_class"}
 
 
-def table(results: Sequence[dict[str, Any]], cost: dict[str, float] | None = None) -> pd.DataFrame:
+class MeasuredCost(BaseModel):
+    """What a round of a method takes and sends."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    method: MethodConfig
+    seconds_of_fedavg: float  # FedAvg = 1
+    all_ratios: list[float]
+    bytes_per_round: int
+
+
+def table(results: Sequence[KeptResult], cost: Sequence[MeasuredCost] = ()) -> pd.DataFrame:
     """One row an experiment, preset and method: mean and spread over seeds, the paper's numbers and the difference."""
-    cost = cost or {}
     frame = framed(results)
     frame["fedavg"] = _fedavg_of_the_same_seed(frame)
     frame["to_reach"] = [_rounds_to_reach_fedavg(row) for _, row in frame.iterrows()]
@@ -36,9 +49,10 @@ def table(results: Sequence[dict[str, Any]], cost: dict[str, float] | None = Non
     keys = [*SETTING, "less_than_paper", "method"]
     for values, group in frame.groupby(keys, sort=False):
         row = dict(zip(keys, map(str, values), strict=True))
-        name = row["method"].split()[0]
+        first = results[group.index[0]]
+        name = first.method.name
         # A variant of ours has no number in the paper, and neither has another task than the paper's.
-        literal = kind(row["method"]) == name and same_task(row["changed"])
+        literal = first.kind == name and same_task(row["changed"])
         paper = published(row["experiment"]).get(name) if literal else None
         mean, reached = group["accuracy"].mean(), group["to_reach"]
         compared = group["fedavg"].notna()  # with the FedAvg of the same seed: its partition sways every method
@@ -59,7 +73,7 @@ def table(results: Sequence[dict[str, Any]], cost: dict[str, float] | None = Non
                 "seeds_that_reached": int(there.sum()),
                 "bytes_per_round": group["bytes_per_round"].mean(),
                 "seconds_per_round": group["seconds_per_round"].mean(),
-                "time": time_of(row["method"], cost),
+                "time": time_of(first.method, cost),
                 "paper": paper,
                 "difference": mean - paper if paper is not None else None,
                 "paper_to_reach": published_rounds(row["experiment"]).get(name) if literal else None,
@@ -69,10 +83,11 @@ def table(results: Sequence[dict[str, Any]], cost: dict[str, float] | None = Non
     return pd.DataFrame(rows).sort_values(order, ascending=[True, True, True, False], ignore_index=True)
 
 
-def framed(results: Sequence[dict[str, Any]]) -> pd.DataFrame:
-    """A row a run; `changed` as words, in which other images than most runs of the experiment had are a change too."""
-    frame = pd.DataFrame(results)
-    frame["images"] = [fingerprint(one) for one in results]
+def framed(results: Sequence[KeptResult]) -> pd.DataFrame:
+    """A row a run; `method` is its label, `changed` is in words, with other images than most runs of the experiment."""
+    frame = pd.DataFrame([one.model_dump() for one in results])
+    frame["method"], frame["kind"] = [one.label for one in results], [one.kind for one in results]
+    frame["base"], frame["images"] = [one.method.name for one in results], [one.data.fingerprint for one in results]
     usual = frame.groupby("experiment")["images"].agg(lambda images: images.mode()[0])
     other = frame["images"] != frame["experiment"].map(usual)
     changes = [{**one, "images of": images[:8]} for one, images in zip(frame["changed"], frame["images"], strict=True)]
@@ -89,22 +104,22 @@ def same_task(changed: str) -> bool:
     return {change.partition("=")[0] for change in changed.split(", ") if change} <= SMALLER
 
 
-def read_cost(file: Path) -> dict[str, float]:
-    """The time of a round by method, FedAvg's = 1, as `fedpdc benchmark cost --keep` wrote it."""
+def read_cost(file: Path) -> list[MeasuredCost]:
+    """What rounds of methods take, as `fedpdc benchmark cost --keep` wrote it."""
     try:
-        rows = parsed(json.loads, file.read_text())
-        return {row["method"]: row["seconds_of_fedavg"] for row in rows} | {"fedavg": 1.0}
-    except (FileNotFoundError, ValueError, TypeError, KeyError):
-        raise UserError(f"{file} is no file of: fedpdc benchmark cost --keep {file}") from None
+        return [MeasuredCost(**row) for row in parsed(json.loads, file.read_text())]
+    except (FileNotFoundError, ValueError, TypeError):
+        raise UserError(f"{file} was not written by: fedpdc benchmark cost --keep {file}") from None
 
 
-def time_of(method: str, cost: dict[str, float]) -> float | None:
-    """The measured time of the method, or of its kind where no number changes how much it does.
-
-    A number for `fedpdc-ce`'s strength, in place of by size, makes its public minibatches as large as the site's own.
-    """
-    more = ("epochs=", "copies=", *(["strength="] if method.startswith("fedpdc-ce ") else []))
-    return cost.get(method, None if any(word in method for word in more) else cost.get(kind(method)))
+def time_of(method: MethodConfig, cost: Sequence[MeasuredCost]) -> float | None:
+    """The measured time of the method, or of one that differs in numbers that do not change the work of a round."""
+    if not cost:
+        return None
+    by_label = {label(one.method): one.seconds_of_fedavg for one in cost} | {"fedavg": 1.0}
+    costs = method_class(method.name).costs
+    work = {key: value for key, value in method.settings.items() if isinstance(value, str) or key in costs}
+    return by_label.get(label(method), by_label.get(label(MethodConfig(name=method.name, settings=work))))
 
 
 def rounds_to_reach(accuracy_by_round: Sequence[float], wanted: float) -> int | None:
@@ -125,7 +140,7 @@ def _fedavg_of_the_same_seed(frame: pd.DataFrame) -> pd.Series:
     return fedavg.reindex(pd.MultiIndex.from_frame(frame[keys])).set_axis(frame.index)
 
 
-def chosen(results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def chosen(results: Sequence[KeptResult]) -> list[KeptResult]:
     """Of each kind of method the runs with the numbers that scored best on the reference; no test image has a say."""
     scores = by_score(results)
     best = set(scores.loc[scores["best"], [*SETTING, "method"]].itertuples(index=False, name=None))
@@ -133,13 +148,12 @@ def chosen(results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return [result for result, where in zip(results, at, strict=True) if where in best]
 
 
-def by_score(results: Sequence[dict[str, Any]]) -> pd.DataFrame:
+def by_score(results: Sequence[KeptResult]) -> pd.DataFrame:
     """One row a setting and method: its score on the reference, and whether it is the best of its kind.
 
     The numbers of one kind are compared in the seeds that all of them ran with, where there are any.
     """
     frame = framed(results)
-    frame["kind"] = [kind(method) for method in frame["method"]]
     rows = []
     for values, group in frame.groupby([*SETTING, "kind"], sort=False):
         ran = [set(of_method["seed"]) for _, of_method in group.groupby("method")]

@@ -61,20 +61,21 @@ def resume(
     """
     from fedpdc_med.benchmarks.run import resume as resume_benchmark
     from fedpdc_med.runs.directory import read_run
+    from fedpdc_med.runs.schema import BenchmarkRun, FederationRun
     from fedpdc_med.simulation.simulate import resume as resume_simulation
 
     opened = read_run(run if run.exists() or run.is_absolute() else home() / "runs" / run)
-    if "federation" in opened.config:
+    config, workers = opened.config, workers or cores()
+    if isinstance(config, FederationRun):
         raise UserError(f"{run} is a run across hospitals; continue it with: fedpdc federation run")
-    workers = workers or cores()
-    if opened.config["kind"] == "simulation":
+    if isinstance(config, BenchmarkRun):
         with ends_at_once():
-            resume_simulation(opened, sites, workers)
-        simulate.print_result({opened.config["method"]["name"]: opened}, opened.config["method"]["name"])
+            resume_benchmark(opened, config, data, workers)
+        benchmark.print_result(opened)
     else:
         with ends_at_once():
-            resume_benchmark(opened, data, workers)
-        benchmark.print_result(opened)
+            resume_simulation(opened, config, sites, workers)
+        simulate.print_result({opened.method: opened}, opened.method)
 
 
 def main() -> None:

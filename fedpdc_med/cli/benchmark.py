@@ -17,9 +17,10 @@ from fedpdc_med.common.processes import cores
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fedpdc_med.benchmarks.catalogue import Experiment
+    from fedpdc_med.benchmarks.results import KeptResult
     from fedpdc_med.methods import Method as MethodWithSettings
     from fedpdc_med.runs.directory import Run
+    from fedpdc_med.runs.schema import BenchmarkRun, Experiment
 
 app = typer.Typer(no_args_is_help=True, help="Run the paper's benchmarks, and measure speed and cost.")
 
@@ -92,9 +93,8 @@ def run_experiment(
     folder = out or home() / "runs" / results.run_name(resolved, made)
     with ends_at_once():
         if resume and (folder / "config.toml").exists():
-            check_same(folder, resolved, made)
             run = read_run(folder)
-            benchmark.resume(run, data, workers or cores())
+            benchmark.resume(run, same_run(run, resolved, made), data, workers or cores())
         else:
             run = benchmark.start(resolved, made, data, download, folder, overwrite, workers or cores())
     print_result(run)
@@ -130,7 +130,7 @@ def table(
 
     folders, found = finished(runs)
     shown = tables.chosen(found) if chosen else found
-    rows = tables.table(shown, tables.read_cost(cost) if cost else None)
+    rows = tables.table(shown, tables.read_cost(cost) if cost else ())
     print_rows(rows, as_json)
     if markdown is not None:
         markdown.write_text(tables.markdown(rows), encoding="utf-8")
@@ -195,7 +195,7 @@ def print_json(rows: "pd.DataFrame") -> None:
     print(json.dumps(json.loads(rows.to_json(orient="records"))))
 
 
-def finished(runs: list[Path] | None) -> tuple[list[Path], list[dict[str, Any]]]:
+def finished(runs: list[Path] | None) -> tuple[list[Path], list["KeptResult"]]:
     """The folders to look in, and the results there."""
     from fedpdc_med.benchmarks import results
 
@@ -209,8 +209,9 @@ def finished(runs: list[Path] | None) -> tuple[list[Path], list[dict[str, Any]]]
 
 def parse_settings(pairs: list[str], method: str) -> tuple[dict[str, str], dict[str, Any]]:
     """KEY=VALUE pairs as (the method's settings, the experiment's)."""
-    from fedpdc_med.benchmarks.catalogue import NOT_SETTINGS, Experiment
+    from fedpdc_med.benchmarks.catalogue import NOT_SETTINGS
     from fedpdc_med.methods import method_class
+    from fedpdc_med.runs.schema import Experiment
 
     for pair in pairs:
         key, _, value = pair.partition("=")
@@ -223,14 +224,15 @@ def parse_settings(pairs: list[str], method: str) -> tuple[dict[str, str], dict[
     return chosen, dict(overrides)
 
 
-def check_same(folder: Path, experiment: "Experiment", method: "MethodWithSettings") -> None:
+def same_run(run: "Run", experiment: "Experiment", method: "MethodWithSettings") -> "BenchmarkRun":
     """--resume must not quietly continue another run than the one described."""
-    from fedpdc_med.benchmarks import run as benchmark
-    from fedpdc_med.runs.directory import read_run
+    from fedpdc_med.runs.schema import BenchmarkRun
 
-    config = read_run(folder).config
-    if config["kind"] != "benchmark":
-        raise UserError(f"{folder} contains a {config['kind']} run, not a benchmark; choose another --out")
-    recorded, made = benchmark.experiment_of(config), benchmark.method_of(config)
+    config = run.config
+    if not isinstance(config, BenchmarkRun):
+        raise UserError(f"{run.folder} contains a {config.kind} run, not a benchmark; choose another --out")
     wanted = {**experiment.model_dump(exclude={"changed"}), **method.model_dump(), "method": method.name}
-    refuse_if_different(folder, {**recorded.model_dump(), **made.model_dump(), "method": made.name}, wanted)
+    recorded = config.plan.method
+    there = {**config.experiment.model_dump(), **recorded.settings, "method": recorded.name}
+    refuse_if_different(run.folder, there, wanted)
+    return config

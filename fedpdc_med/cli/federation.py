@@ -24,8 +24,9 @@ from fedpdc_med.cli.options import (
     checked_tau,
     method_settings,
     needs_flare,
+    refuse_if_different,
 )
-from fedpdc_med.cli.simulate import check_same, print_result
+from fedpdc_med.cli.simulate import print_result, wanted_of
 from fedpdc_med.cli.terminal import console, print_checks, print_table
 from fedpdc_med.common.errors import UserError, WorkFailed
 from fedpdc_med.common.paths import home
@@ -93,26 +94,30 @@ def try_out(
 
     Example: fedpdc federation try --rounds 3
     """
+    from fedpdc_med.engines.flare.coordinator_run import new_name
     from fedpdc_med.engines.flare.jobs import Pace
     from fedpdc_med.engines.flare.parties import Parties
     from fedpdc_med.engines.flare.trial import Trial, scratch, trial_sites
+    from fedpdc_med.hospitals.build import plan_for
     from fedpdc_med.methods import make_method
     from fedpdc_med.runs.directory import read_run
     from fedpdc_med.simulation.phantoms import open_films
-    from fedpdc_med.simulation.simulate import Settings
 
     made = make_method(method, **method_settings(settings, method))
-    fixed = Settings(rounds=rounds, tau=checked_tau(tau), model=model, norm=checked_norm(norm), seed=seed)
+    tau, layers = checked_tau(tau), checked_norm(norm)
     hospitals = trial_sites(sites)
     if privacy := checked_privacy(clip, noise):
         hospitals = [site.model_copy(update={"privacy": privacy}) for site in hospitals]
     folder = out or home() / "runs" / f"federation-{method}-seed{seed}"
     checked_run_name(folder.name, f"--out {folder}")
     sources = open_films(hospitals, None, seed, workers or cores())
+    plan = plan_for(
+        made, sources.reference, rounds=rounds, model=model, norm=layers, tau=tau, seed=seed, run=new_name()
+    )
     pace = Pace(rounds_per_job, deadline, min_responses, min_sites=len(hospitals), wait=300)
     with scratch() as place, Parties() as parties, following(method, rounds) as on_round:
         trial = Trial(place, hospitals, sources)
-        run = trial.begin(folder, fixed, made, overwrite)
+        run = trial.begin(folder, plan, overwrite)
         trial.start(parties)
         trial.run(run, pace, on_round)
     print_result({method: read_run(folder)}, method)
@@ -191,28 +196,31 @@ def run(
 
     Example: fedpdc federation run kits/lead@example.org --rounds 20 --name first
     """
-    from fedpdc_med.engines.flare.coordinator_run import check_classes, check_reference, plan_of, start_run
+    from fedpdc_med.engines.flare.coordinator_run import check_classes, check_reference, new_name, start_run
     from fedpdc_med.engines.flare.jobs import Pace, run_jobs
     from fedpdc_med.engines.flare.project import read_project
     from fedpdc_med.engines.flare.trial import draw_skew
+    from fedpdc_med.hospitals.build import plan_for
     from fedpdc_med.imaging.reference import read_reference
     from fedpdc_med.methods import make_method
     from fedpdc_med.runs.directory import read_run
-    from fedpdc_med.simulation.simulate import Settings
+    from fedpdc_med.runs.schema import FederationRun
 
     folder = home() / "runs" / checked_run_name(name, f"--name {name}")
     agreed, reference = read_project(project), read_reference(home() / "reference")
     check_classes(reference, agreed.classes)
     made = make_method(method, **method_settings(settings, method))
-    fixed = Settings(rounds=rounds, tau=checked_tau(tau), model=model, norm=checked_norm(norm), seed=seed)
+    tau, layers = checked_tau(tau), checked_norm(norm)
+    plan = plan_for(made, reference, rounds=rounds, model=model, norm=layers, tau=tau, seed=seed, run=new_name())
     if (folder / "config.toml").exists() and not overwrite:
         opened = read_run(folder)
-        if "federation" not in opened.config:
+        if not isinstance(opened.config, FederationRun):
             raise UserError(f"{folder} contains a run of this machine alone, not a federation; choose another --name")
-        check_same(opened, fixed, made, remedy="choose another --name, or use --overwrite")
+        remedy = "choose another --name, or use --overwrite"
+        refuse_if_different(folder, wanted_of(opened.plan), wanted_of(plan), remedy)
         check_reference(opened.config, reference)
     else:
-        opened = start_run(folder, fixed, made, agreed.sites, reference, overwrite)
+        opened = start_run(folder, plan, agreed.sites, reference, overwrite)
     pace = Pace(rounds_per_job, deadline, min_responses, min_sites, wait)
     if opened.finished:
         console.print(
@@ -221,7 +229,7 @@ def run(
         )
     else:
         with following(method, rounds) as on_round:
-            run_jobs(kit, plan_of(opened.config, reference), opened, list(agreed.sites), rounds, pace, on_round)
+            run_jobs(kit, plan.model_copy(update={"run": opened.plan.run}), opened, list(agreed.sites), pace, on_round)
         draw_skew(folder)
     print_result({method: read_run(folder)}, method)
 

@@ -68,19 +68,21 @@ def cost(
 
       fedpdc benchmark table --cost cost.json
     """
+    from fedpdc_med.methods import label
     from fedpdc_med.performance.method_cost import measure
 
     rows = measure(workers or cores(), repeats)
+    kept = [row.model_dump() for row in rows]
     if as_json:
-        print(json.dumps(rows))
+        print(json.dumps(kept))
     else:
         print_table(
             "A round compared with FedAvg's: the paper's CNN, 10 sites, 2 epochs",
             ["method", "time, FedAvg = 1", "MB sent"],
-            [[row["method"], f"{row['seconds_of_fedavg']:.2f}", f"{row['bytes_per_round'] / 1e6:.1f}"] for row in rows],
+            [[label(row.method), f"{row.seconds_of_fedavg:.2f}", f"{row.bytes_per_round / 1e6:.1f}"] for row in rows],
         )
     if keep is not None:
-        keep.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+        keep.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
 
 
 def ingest_speed(

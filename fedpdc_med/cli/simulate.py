@@ -32,7 +32,8 @@ from fedpdc_med.common.processes import cores
 
 if TYPE_CHECKING:
     from fedpdc_med.runs.directory import Run
-    from fedpdc_med.runs.plan import Privacy
+    from fedpdc_med.runs.plan import Plan, Privacy
+    from fedpdc_med.runs.schema import SimulationRun
 
 
 def simulate(
@@ -73,17 +74,15 @@ def simulate(
 
       fedpdc simulate --method fedpdc --set correction=proximal --set strength=0.1
     """
+    from fedpdc_med.hospitals.build import plan_for
     from fedpdc_med.hospitals.site import load_sites
     from fedpdc_med.methods import make_method
     from fedpdc_med.runs.directory import read_run
     from fedpdc_med.simulation import simulate as simulation
     from fedpdc_med.simulation.phantoms import open_films
 
-    workers = workers or cores()
-    privacy = checked_privacy(clip, noise)
-    fixed = simulation.Settings(
-        rounds=rounds, tau=checked_tau(tau), model=model, norm=checked_norm(norm), seed=seed, privacy=privacy
-    )
+    workers, privacy = workers or cores(), checked_privacy(clip, noise)
+    tau, layers = checked_tau(tau), checked_norm(norm)
     made = {method: make_method(method, **method_settings(settings, method))}
     made |= {name: make_method(name) for name in listed(compare) if name != method}
     folders = {name: run_folder(out, name, method, made[name], seed, privacy, sites) for name in made}
@@ -97,16 +96,25 @@ def simulate(
     sources = open_films(hospitals, reference, seed, workers)
     runs = {}
     for name, folder in folders.items():
+        plan = plan_for(made[name], sources.reference, rounds=rounds, model=model, norm=layers, tau=tau, seed=seed)
         with ends_at_once():
             if resume and (folder / "config.toml").exists():
                 runs[name] = read_run(folder)
-                check_same(runs[name], fixed, made[name])
-                if simulation.fingerprints(sources) != runs[name].config["data"]["fingerprints"]:
+                config = same_run(runs[name], plan, privacy)
+                if simulation.fingerprints(sources) != config.data.fingerprints:
                     raise UserError(f"{folder} contains a run with different sites or films; choose another --out")
-                simulation.resume(runs[name], sites, workers)
+                simulation.resume(runs[name], config, sites, workers)
             else:
                 runs[name] = simulation.start(
-                    fixed, made[name], sites, hospitals, sources, reference, folder, overwrite, workers
+                    plan,
+                    hospitals,
+                    sources,
+                    folder,
+                    overwrite=overwrite,
+                    workers=workers,
+                    privacy=privacy,
+                    sites_folder=sites,
+                    reference=reference,
                 )
     print_result(runs, method)
 
@@ -179,7 +187,7 @@ def print_result(runs: "dict[str, Run]", main: str) -> None:
         print_section(section)
     console.print(f"Run directories: {', '.join(str(run.folder) for run in runs.values())}", soft_wrap=True)
     console.print(f"Next, in your browser: fedpdc review {runs[main].folder}", soft_wrap=True)
-    if "solo" not in runs and "federation" not in runs[main].config:
+    if "solo" not in runs and runs[main].config.kind == "simulation":
         console.print("To compare with local-only training and FedAvg: add --compare solo,fedavg")
     console.print(RESEARCH_USE_ONLY)
 
@@ -193,22 +201,33 @@ def run_folder(
     privacy: "Privacy | None" = None,
     sites: Path | None = None,
 ) -> Path:
-    from fedpdc_med.benchmarks.results import described
+    from fedpdc_med.methods import config_of, label
 
     if out is not None:
         return out if name == main else out.with_name(f"{out.name}-{name}")
     hidden = [f"clip={privacy.clip:g}", f"noise={privacy.noise:g}"] if privacy else []
     whose = [sites.resolve().name] if sites else []  # so that other hospitals do not meet the runs of the phantoms
-    words = ["simulate", *whose, *described({"name": name, **method.model_dump()}).split(), *hidden, f"seed{seed}"]
+    words = ["simulate", *whose, *label(config_of(method)).split(), *hidden, f"seed{seed}"]
     return home() / "runs" / "-".join(words)
 
 
-def check_same(run: "Run", settings: Any, method: Any, **remedy: str) -> None:
-    from fedpdc_med.methods import make_method
+def same_run(run: "Run", plan: "Plan", privacy: "Privacy | None") -> "SimulationRun":
+    """--resume must not quietly continue another run than the one described."""
+    from fedpdc_med.runs.schema import SimulationRun
 
     config = run.config
-    if config["kind"] != "simulation":
-        raise UserError(f"{run.folder} contains a {config['kind']} run, not a simulation; choose another --out")
-    wanted = {"method": method.name, **settings.model_dump(), **method.model_dump()}
-    there = {**config.get("simulation", {}), **make_method(**config["method"]).model_dump()}
-    refuse_if_different(run.folder, there | {"method": config["method"]["name"]}, wanted, **remedy)
+    if not isinstance(config, SimulationRun):
+        raise UserError(f"{run.folder} contains a {config.kind} run, not a simulation; choose another --out")
+    refuse_if_different(
+        run.folder,
+        {**wanted_of(config.plan), "privacy": config.privacy},
+        {**wanted_of(plan), "privacy": privacy},
+    )
+    return config
+
+
+def wanted_of(plan: "Plan") -> dict[str, Any]:
+    """What the options of a command say of a plan."""
+    network = {"model": plan.network.name, "norm": plan.network.norm}
+    numbers = {"rounds": plan.rounds, "tau": plan.tau, "seed": plan.seed}
+    return {"method": plan.method.name, **numbers, **network, **plan.method.settings}

@@ -6,12 +6,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from fedpdc_med.benchmarks.results import described
 from fedpdc_med.common.errors import UserError
 from fedpdc_med.evaluation.paired import compare, holm
 from fedpdc_med.evaluation.recall import per_class_recall
+from fedpdc_med.methods import label
 from fedpdc_med.runs.directory import Run
 from fedpdc_med.runs.predictions import GLOBAL, select
+from fedpdc_med.runs.schema import BenchmarkRun, SimulationRun
 
 BASELINE = "fedavg"
 
@@ -20,7 +21,7 @@ BASELINE = "fedavg"
 class RunNumbers:
     """One run in numbers, on one split; NaN where it has no films of a class."""
 
-    method: str
+    method: str  # its label; where runs of one table differ in settings, with those
     seed: int
     recall: dict[str, float]  # by class; of `solo` the mean over the sites' own models
     worst: float  # of `solo` the mean over the sites of each model's own worst class
@@ -28,6 +29,7 @@ class RunNumbers:
     settings: tuple[str, ...] = ()  # of the simulation, as words; runs that differ in one are not seeds of another
     films: tuple[tuple[str, str], ...] = ()  # fingerprints
     name: str = ""
+    label: str = ""  # of the method, without the run's settings
 
 
 MEASURES: dict[str, Callable[[RunNumbers], float]] = {
@@ -39,24 +41,24 @@ MEASURES: dict[str, Callable[[RunNumbers], float]] = {
 
 def numbers_of(run: Run, split: str) -> RunNumbers:
     config = run.config
-    if config.get("kind") != "simulation":
-        raise UserError(f"{run.folder} is not a run of fedpdc simulate")
-    frame, classes = run.final_predictions(), config["classes"]
+    if isinstance(config, BenchmarkRun):
+        raise UserError(f"{run.folder} is a benchmark's run; compare it with: fedpdc benchmark table")
+    frame, classes, plan = run.final_predictions(), run.classes, run.plan
     if split not in set(frame["split"]):
         raise UserError(f"{run.folder} has no {split} films; it has: {', '.join(sorted(set(frame['split'])))}")
     recalls = {model: recall_of(frame, model, split) for model in frame["model"].unique()}
     mean = {name: mean_of(recall[name] for recall in recalls.values()) for name in classes}
     worst = mean_of(min((v for v in recall.values() if v == v), default=np.nan) for recall in recalls.values())
     rarest = {}
-    for site, about in config["sites"].items():
-        counts = about["training_films"]
-        if about["takes_part"] and counts:  # a hospital that never answered has none
+    for site, about in run.sites.items():
+        counts = about.training_films
+        if about.takes_part and counts:  # a hospital that never answered has none
             rarest[site] = recalls.get(site, recalls.get(GLOBAL, {}))[min(counts, key=counts.__getitem__)]
-    simulation = dict(config["simulation"])
-    seed, privacy = simulation.pop("seed"), simulation.pop("privacy", None)
-    words = tuple(f"{key}={value}" for key, value in {**simulation, **(privacy or {})}.items())
-    films = tuple(config["data"]["fingerprints"].items())
-    return RunNumbers(described(config["method"]), seed, mean, worst, rarest, words, films, run.folder.name)
+    privacy = config.privacy if isinstance(config, SimulationRun) else None
+    settings = {"rounds": plan.rounds, "tau": plan.tau, "model": plan.network.name, "norm": plan.network.norm}
+    words = tuple(f"{key}={value}" for key, value in {**settings, **(privacy.model_dump() if privacy else {})}.items())
+    films, name = tuple(config.data.fingerprints.items()), label(plan.method)
+    return RunNumbers(name, plan.seed, mean, worst, rarest, words, films, run.folder.name, name)
 
 
 def labelled_by_setting(found: list[RunNumbers]) -> list[RunNumbers]:
@@ -97,9 +99,9 @@ def summary(found: list[RunNumbers]) -> pd.DataFrame:
 
 def differences(found: list[RunNumbers], baseline: str = BASELINE) -> pd.DataFrame:
     """Each method less the baseline, paired by seed: of the mean recall, the worst class and the rarest classes."""
-    at = {(one.seed, one.settings): one for one in found if plain(one) == baseline}
+    at = {(one.seed, one.settings): one for one in found if one.label == baseline}
     rows, every = [], []
-    for method in dict.fromkeys(one.method for one in found if plain(one) != baseline):
+    for method in dict.fromkeys(one.method for one in found if one.label != baseline):
         mine = [one for one in found if one.method == method]
         pairs = [(one, at[one.seed, one.settings]) for one in mine if (one.seed, one.settings) in at]
         if not pairs:
@@ -110,11 +112,6 @@ def differences(found: list[RunNumbers], baseline: str = BASELINE) -> pd.DataFra
             {"method": method, "seeds": len(pairs), **{k: mean_spread(v, signed=True) for k, v in deltas.items()}}
         )
     return pd.DataFrame(rows).assign(**{"mean recall differs": beyond_chance(every)})
-
-
-def plain(found: RunNumbers) -> str:
-    """The method's name without the simulation's settings."""
-    return " ".join(found.method.split()[: len(found.method.split()) - len(found.settings)])
 
 
 def site_table(found: list[RunNumbers]) -> pd.DataFrame:
@@ -164,7 +161,7 @@ def recall_by_method(runs: dict[str, Run], split: str = "holdout") -> pd.DataFra
         frame = run.final_predictions()
         models = frame["model"].unique()
         tables = [per_class_recall(select(frame, model=model, split=split)).set_index("class") for model in models]
-        for name in run.config["classes"]:
+        for name in run.classes:
             if len(tables) == 1 and models[0] == GLOBAL:
                 row = tables[0].loc[name]
                 rows.append({"class": name, "method": method, **row[["correct", "total", "recall", "low", "high"]]})
@@ -198,7 +195,7 @@ def better_elsewhere(runs: dict[str, Run], main: str, split: str = "holdout") ->
     models = {name: select(run.final_predictions(), model=GLOBAL, split=split) for name, run in runs.items()}
     rows = []
     for method in runs:
-        higher = [name for name in runs[main].config["classes"] if table[method, name] > table[main, name]]
+        higher = [name for name in runs[main].classes if table[method, name] > table[main, name]]
         single = higher and len(models[main]) and len(models[method])
         p = dict(compare(models[main], models[method]).by_class[["class", "p_holm"]].to_numpy()) if single else {}
         rows += [(name, method, table[method, name], table[main, name], p.get(name, np.nan)) for name in higher]
@@ -207,14 +204,14 @@ def better_elsewhere(runs: dict[str, Run], main: str, split: str = "holdout") ->
 
 def site_gains(run: Run, solo: Run | None, split: str = "holdout") -> pd.DataFrame:
     """A row a site: its films and weight, its rarest class, and that class's recall by its own and the global model."""
-    config, last = run.config, run.rounds[-1]
+    last = run.rounds[-1]
     together = per_class_recall(select(run.final_predictions(), model=GLOBAL, split=split)).set_index("class")
     alone = solo.final_predictions() if solo else None
     rows = []
-    for name, site in config["sites"].items():
-        if not site["takes_part"] or not site["training_films"]:  # a hospital that never answered has no counts
+    for name, site in run.sites.items():
+        if not site.takes_part or not site.training_films:  # a hospital that never answered has no counts
             continue
-        counts = pd.Series(site["training_films"])
+        counts = pd.Series(site.training_films)
         recorded = last.sites.get(name)  # a method without a federation gives sites no weight
         rarest = str(counts.idxmin())
         row = {

@@ -1,7 +1,7 @@
 """Recall site by site: a matrix with counts, before and after federation, and the fall at films from elsewhere."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,6 +19,7 @@ from fedpdc_med.runs.predictions import (
     spoken,
     true_class,
 )
+from fedpdc_med.runs.schema import SiteSummary
 
 
 @dataclass(frozen=True)
@@ -164,9 +165,9 @@ def headline(
     return Headline(split, worst_class(table), macro_recall(table), known.get(worst), worst, known)
 
 
-def untaught_classes(sites: dict[str, dict[str, Any]], classes: list[str]) -> list[str]:
+def untaught_classes(sites: Mapping[str, SiteSummary], classes: list[str]) -> list[str]:
     """Classes that no hospital taking part had a film of; none is named where one does not say what it had."""
-    counts = [site.get("training_films", {}) for site in sites.values() if site.get("takes_part", True)]
+    counts = [site.training_films for site in sites.values() if site.takes_part]
     if not counts or not all(counts):
         return []
     return [label for label in classes if not any(one.get(label) for one in counts)]

@@ -14,12 +14,14 @@ from safetensors.torch import load_file, save_file
 
 from fedpdc_med.common.errors import WorkFailed
 from fedpdc_med.federation.checkpoint import begin_checkpoint, commit, finish, forget_updates, read_progress, roll_back
-from fedpdc_med.federation.data import Federation
+from fedpdc_med.federation.data import CoordinatorData, initial_model
 from fedpdc_med.federation.protocol import Assignment, Engine, Failure, Update, kept_file, seed_for
 from fedpdc_med.federation.scoring import Score, score
+from fedpdc_med.methods import method_of
 from fedpdc_med.methods.aggregation import largest_number, problem_with
 from fedpdc_med.methods.server import Outcome, ScoredUpdate, ServerRound, State, Weights
 from fedpdc_med.runs.directory import Run
+from fedpdc_med.runs.plan import Plan
 from fedpdc_med.runs.predictions import GLOBAL
 from fedpdc_med.runs.schema import Progress, Round, SiteRound
 
@@ -58,10 +60,10 @@ class Evaluation:
 
 
 class Coordinator:
-    def __init__(self, federation: Federation, engine: Engine, run: Run) -> None:
-        self.federation, self.engine, self.run = federation, engine, run
-        self.parts = federation.method.parts()
-        model = federation.initial_model()
+    def __init__(self, plan: Plan, data: CoordinatorData, engine: Engine, run: Run) -> None:
+        self.plan, self.data, self.engine, self.run = plan, data, engine, run
+        self.parts = method_of(plan.method).parts()
+        model = initial_model(plan)
         self.expected: State = model.state_dict()
         self.parameters = frozenset(name for name, _ in model.named_parameters())
         progress = read_progress(run)
@@ -92,9 +94,9 @@ class Coordinator:
 
     def assign(self) -> tuple[OpenRound, list[Assignment]]:
         """To each sampled site: w_t, and its p_i of the round before."""
-        federation, t = self.federation, self.progress.round + 1
-        sampled = sample_sites(list(federation.sites), federation.tau, federation.seed, t)
-        sites = {name: SiteRound(status="absent", reason="not sampled in this round") for name in federation.sites}
+        t = self.progress.round + 1
+        sampled = sample_sites(list(self.data.sites), self.plan.tau, self.plan.seed, t)
+        sites = {name: SiteRound(status="absent", reason="not sampled in this round") for name in self.data.sites}
         return OpenRound(t, time.perf_counter(), sampled, sites), [self._assignment(name, t) for name in sampled]
 
     def check(self, r: OpenRound, answers: Iterable[Update | Failure]) -> None:
@@ -154,18 +156,18 @@ class Coordinator:
         models = [self.run.next_checkpoint_file]
         if self.parts.trains == "alone":
             models = [update.model for update in r.updates.values()]
-        judge = self.federation.judge
-        pending = [(self.engine.predict(model, judge), self.engine.predict(model, "weighting")) for model in models]
-        answers = [(judging(), weighting()) for judging, weighting in pending]
+        shown = self.data.reported
+        pending = [(self.engine.predict(model, shown), self.engine.predict(model, "weighting")) for model in models]
+        answers = [(reported(), weighting()) for reported, weighting in pending]
         if not all(np.isfinite(one).all() for pair in answers for one in pair):
             raise NotFinite(
                 f"the model that round {r.t} ends with gives answers that are not finite; the rounds "
                 "before it are kept. This calls for a lower learning rate, strength or noise"
             )
-        judged = [self._score(judge, judging) for judging, _ in answers]
+        reported = [self._score(shown, probabilities) for probabilities, _ in answers]
         on_weighting = [self._score("weighting", weighting).accuracy for _, weighting in answers]
-        worst = [one.worst for one in judged if one.worst is not None]
-        return Evaluation(mean_score(judged), float(np.mean(worst)) if worst else None, float(np.mean(on_weighting)))
+        worst = [one.worst for one in reported if one.worst is not None]
+        return Evaluation(mean_score(reported), float(np.mean(worst)) if worst else None, float(np.mean(on_weighting)))
 
     def commit(
         self, r: OpenRound, progress: Progress, weights: Weights, evaluation: Evaluation, notes: list[str]
@@ -223,14 +225,14 @@ class Coordinator:
             return "its model file cannot be read", "rejected"
 
     def _score(self, films: str, probabilities: np.ndarray) -> Score:
-        return score(self.federation.films_of(films).labels.numpy(), probabilities, self.federation.classes)
+        return score(self.data.films_of(films).labels.numpy(), probabilities, self.plan.classes)
 
     def _server_round(self, r: OpenRound) -> ServerRound:
         memory = self.progress.server_state
         return ServerRound(
             round=r.t,
-            rounds=self.federation.rounds,
-            sites=len(self.federation.sites),
+            rounds=self.plan.rounds,
+            sites=len(self.data.sites),
             updates=[
                 ScoredUpdate(name, one.model, one.films, r.scores[name].accuracy, r.scores[name].recall, one.extra)
                 for name, one in r.updates.items()
@@ -256,7 +258,7 @@ class Coordinator:
 
         Nothing travels where nothing is shared, nor where all films lie in one place.
         """
-        federation, parts = self.federation, self.parts
+        parts, correction = self.parts, self.data.correction
         if parts.trains != "sites":
             return 0
         model = sum(tensor.nbytes for tensor in self.expected.values())
@@ -264,10 +266,10 @@ class Coordinator:
         total = (len(r.sampled) + len(r.updates)) * model
         total += len(r.sampled) * trained * bool(parts.sends_memory and self.progress.server_state)
         total += len(r.updates) * trained * bool(parts.site_state)
-        if parts.public.at_sites != "no" and federation.correction is not None:
-            everyone, tau, seed = list(federation.sites), federation.tau, federation.seed
+        if parts.public.at_sites != "no" and correction is not None:
+            everyone, tau, seed = list(self.data.sites), self.plan.tau, self.plan.seed
             had = {name for earlier in range(1, r.t) for name in sample_sites(everyone, tau, seed, earlier)}
-            total += len(set(r.sampled) - had) * federation.correction.images.nbytes
+            total += len(set(r.sampled) - had) * correction.images.nbytes
         return total
 
     def finish(self) -> None:
@@ -280,18 +282,18 @@ class Coordinator:
         return {site: self.run.site_models / name for site, name in self.progress.kept.items()}
 
     def predictions(self) -> pd.DataFrame:
-        """Every reported set as seen by the final model, or by each site's own where nothing is shared."""
+        """Every evaluation set as seen by the final model, or by each site's own where nothing is shared."""
         pending = [
             (model, held, self.engine.predict(file, name))
             for model, file in self.final_models().items()
-            for name, held in self.federation.reported.items()
+            for name, held in self.data.evaluation.items()
         ]
         frames = []
         for model, held, collect in pending:
             frame = held.about.copy()
             frame.insert(0, "model", model)
             probabilities = collect()
-            for k, name in enumerate(self.federation.classes):
+            for k, name in enumerate(self.plan.classes):
                 frame[f"p:{name}"] = probabilities[:, k]
             frames.append(frame)
         return pd.concat(frames, ignore_index=True)

@@ -1,39 +1,32 @@
 """Who holds the training films, where a method wants it otherwise: all in one place, or the public ones."""
 
-from collections import Counter
 from dataclasses import replace
 
 import numpy as np
 import torch
 
-from fedpdc_med.federation.data import Federation, SiteFilms
+from fedpdc_med.federation.data import LocalFederation
 from fedpdc_med.federation.images import Films
+from fedpdc_med.methods import method_of
 
 
-def arranged(federation: Federation) -> Federation:
+def arranged(federation: LocalFederation) -> LocalFederation:
     """The federation as its method wants it: as it is, or with a single site in place of all.
 
     That site trains as most of the sites do, for as many rounds and epochs.
     """
-    trains = federation.method.parts().trains
+    trains, coordinator = method_of(federation.plan.method).parts().trains, federation.coordinator
     if trains in ("sites", "alone"):
         return federation
-    parts = [selected(federation.pools[site.pool], site.indices) for site in federation.sites.values()]
+    parts = [selected(site.films, site.indices) for site in federation.sites.values()]
     name = "pooled"
     if trains == "public":
         # Scored on films that it was trained on: with one site the score chooses nothing, its weight is 1.
         name = "reference"
-        parts = [films for films in (federation.correction, federation.weighting) if films is not None]
-    films = joined(*parts)
-    site = replace(usual_site(federation), pool=0, indices=None, count=len(films))
-    return replace(federation, pools=[films], sites={name: site})
-
-
-def usual_site(federation: Federation) -> SiteFilms:
-    """A site that trains as most do, the first such: the model for who trains without being a site."""
-    sites = federation.sites.values()
-    (settings, _), *_ = Counter(site.settings for site in sites).most_common()
-    return next(site for site in sites if site.settings == settings)
+        parts = [films for films in (coordinator.correction, coordinator.weighting) if films is not None]
+    usual = next(site for site in federation.sites.values() if site.settings == coordinator.settings)
+    site = replace(usual, name=name, films=joined(*parts), indices=None)
+    return replace(federation, coordinator=replace(coordinator, sites=(name,)), sites={name: site})
 
 
 def selected(films: Films, indices: np.ndarray | None) -> Films:

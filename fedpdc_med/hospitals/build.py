@@ -1,22 +1,26 @@
-"""From hospitals, film stores and a reference set to a federation."""
+"""From hospitals, film stores and a reference set to the three parts of a federation."""
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import pandas as pd
 
+from fedpdc_med import __version__
 from fedpdc_med.common.errors import UserError
 from fedpdc_med.common.paths import key_file
-from fedpdc_med.federation.data import EvaluationSet, Federation, SiteFilms
+from fedpdc_med.federation.data import CoordinatorData, EvaluationSet, LocalFederation, SiteData, usual_settings
 from fedpdc_med.federation.images import Films
 from fedpdc_med.hospitals.site import HospitalSite
 from fedpdc_med.imaging.dicom.deidentify import site_key
 from fedpdc_med.imaging.duplicates import check_overlap, overlap
 from fedpdc_med.imaging.reference import Reference
 from fedpdc_med.imaging.store import FilmStore
-from fedpdc_med.methods import Method
-from fedpdc_med.runs.plan import FilmProcessing, Network, Preparation, Privacy
+from fedpdc_med.methods import Method, config_of
+from fedpdc_med.runs.plan import FilmProcessing, LocalSettings, Network, Plan, Preparation
+from fedpdc_med.runs.schema import SiteSummary
 
 # No left-right flip: the heart is on one side. Normalisation is fixed, so that no site's statistics leave it.
 PREPARATION = Preparation(mean=(110.0,), std=(60.0,), per_image=True, rotate=5.0, shift=0.04, zoom=0.05, contrast=0.1)
@@ -31,51 +35,83 @@ class FilmSources:
     reference: Reference
 
 
-def build(
-    sites: list[HospitalSite],
-    sources: FilmSources,
+def plan_for(
     method: Method,
+    reference: Reference,
     *,
-    model: str,
-    norm: Literal["batch", "group"],
     rounds: int,
-    tau: float,
-    seed: int,
-) -> Federation:
-    reference, classes = sources.reference, sources.reference.classes
-    check_alike(sources)
-    check_sites_apart(sites, sources)
-    pools: list[Films] = []
-    held: dict[str, SiteFilms] = {}
-    reported = {"holdout": reference_set(sources, "holdout"), "weighting": reference_set(sources, "weighting")}
-    for site in sites:
-        store = sources.stores[site.name]
-        check_overlap(site.name, store.manifest, reference.store.manifest)
-        if not site.takes_part:
-            every = rows_of(site.name, store, None, classes)
-            reported[f"external:{site.name}"] = evaluation_set(store, every, "external", site.name, classes)
-            continue
-        train, test = (rows_of(site.name, store, split, classes) for split in ("train", "test"))
-        held[site.name] = SiteFilms(len(pools), None, len(train), site.settings, PREPARATION, *privacy_of(site))
-        pools.append(films_of(store, train, classes))
-        if len(test):
-            reported[f"local:{site.name}"] = evaluation_set(store, test, "local", site.name, classes)
-    correction = films_of(reference.store, reference.rows("correction"), classes)
-    return Federation(
-        method=method,
-        network=Network(name=model, channels=1, size=reference.store.info["size"], classes=len(classes), norm=norm),
+    model: str = "densenet-small",
+    norm: Literal["batch", "group"] = "batch",
+    tau: float = 1.0,
+    seed: int = 0,
+    run: str = "",
+) -> Plan:
+    """What all parties agree on: the classes and the preparation of films are those of the reference set."""
+    classes = reference.classes
+    size = reference.store.info["size"]
+    return Plan(
+        package=__version__,
+        run=run,
+        method=config_of(method),
+        network=Network(name=model, channels=1, size=size, classes=len(classes), norm=norm),
         classes=classes,
         preparation=PREPARATION,
-        pools=pools,
-        sites=held,
-        weighting=reported["weighting"].films,
-        correction=correction,
-        reported=reported,
-        judge="holdout",
+        film_processing=processing_of(reference.store),
         rounds=rounds,
         tau=tau,
         seed=seed,
     )
+
+
+def coordinator_data(
+    reference: Reference,
+    plan: Plan,
+    sites: Iterable[str],
+    settings: LocalSettings,
+    more: Mapping[str, EvaluationSet] | None = None,
+) -> CoordinatorData:
+    """The coordinator's part; `more`: what else is predicted at the end, where all films are on one machine."""
+    splits = {
+        name: evaluation_set(reference.store, reference.rows(name), name, "reference", plan.classes)
+        for name in ("holdout", "weighting")
+    }
+    return CoordinatorData(
+        sites=tuple(sites),
+        weighting=splits["weighting"].films,
+        correction=films_of(reference.store, reference.rows("correction"), plan.classes),
+        settings=settings,
+        evaluation={**splits, **(more or {})},
+        reported="holdout",
+    )
+
+
+def site_data(site: HospitalSite, store: FilmStore, plan: Plan, releases: Path | None = None) -> SiteData:
+    """A site's part."""
+    rows = rows_of(site.name, store, "train", plan.classes)
+    films = films_of(store, rows, plan.classes)
+    secret = site_key(key_file(site.name)) if site.privacy else b""
+    return SiteData(site.name, films, None, site.settings, site.privacy, secret, releases)
+
+
+def local_federation(sites: Sequence[HospitalSite], sources: FilmSources, plan: Plan) -> LocalFederation:
+    """All parts on one machine, once their films have been checked against each other."""
+    check_alike(sources)
+    check_sites_apart(sites, sources)
+    training: dict[str, SiteData] = {}
+    testing: dict[str, EvaluationSet] = {}
+    for site in sites:
+        store = sources.stores[site.name]
+        check_overlap(site.name, store.manifest, sources.reference.store.manifest)
+        if site.takes_part:
+            training[site.name] = site_data(site, store, plan)
+            rows = rows_of(site.name, store, "test", plan.classes)
+            if len(rows):
+                testing[f"local:{site.name}"] = evaluation_set(store, rows, "local", site.name, plan.classes)
+        else:
+            rows = rows_of(site.name, store, None, plan.classes)
+            testing[f"external:{site.name}"] = evaluation_set(store, rows, "external", site.name, plan.classes)
+    settings = usual_settings([site.settings for site in sites if site.takes_part])
+    return LocalFederation(plan, coordinator_data(sources.reference, plan, training, settings, testing), training)
 
 
 def check_alike(sources: FilmSources) -> None:
@@ -98,7 +134,7 @@ def processing_of(store: FilmStore) -> FilmProcessing:
     return FilmProcessing(size=store.info["size"], fit=how.get("fit", "pad"), equalise=bool(how.get("equalise", False)))
 
 
-def check_sites_apart(sites: list[HospitalSite], sources: FilmSources) -> None:
+def check_sites_apart(sites: Sequence[HospitalSite], sources: FilmSources) -> None:
     """A film or patient that one site trains on must not judge the model at another."""
     manifests = {site.name: sources.stores[site.name].manifest for site in sites}
     trained = {
@@ -147,20 +183,26 @@ def evaluation_set(
     return EvaluationSet(films_of(store, rows, classes), about)
 
 
-def reference_set(sources: FilmSources, split: str) -> EvaluationSet:
-    reference = sources.reference
-    return evaluation_set(reference.store, reference.rows(split), split, "reference", reference.classes)
+def site_summaries(sites: Sequence[HospitalSite], sources: FilmSources, plan: Plan) -> dict[str, SiteSummary]:
+    """What a run says of its sites."""
+    found = {}
+    for site in sites:
+        manifest = sources.stores[site.name].manifest
+        training = manifest.loc[manifest["split"] == "train", "label"].value_counts()
+        found[site.name] = SiteSummary(
+            title=site.title,
+            takes_part=site.takes_part,
+            films=len(manifest),
+            patients=int(manifest["patient"].nunique()),
+            films_of_other_classes=int((~manifest["label"].isin(plan.classes)).sum()),
+            training_films={name: int(training.get(name, 0)) for name in plan.classes} if site.takes_part else {},
+            settings=site.settings,
+            privacy=site.privacy,
+        )
+    return found
 
 
-def label_counts(federation: Federation) -> pd.DataFrame:
-    """Training films of each class, a row a site."""
-    rows = {
-        name: np.bincount(federation.pools[site.pool].labels.numpy(), minlength=len(federation.classes))
-        for name, site in federation.sites.items()
-    }
-    return pd.DataFrame(rows, index=list(federation.classes)).T
-
-
-def privacy_of(site: HospitalSite) -> tuple[Privacy | None, bytes]:
-    """How the site hides its updates, and the secret that its noise is drawn with."""
-    return (site.privacy, site_key(key_file(site.name))) if site.privacy else (None, b"")
+def training_counts(sites: Mapping[str, SiteSummary], classes: Sequence[str]) -> pd.DataFrame:
+    """Training films of each class, a row per site that takes part."""
+    rows = {name: about.training_films for name, about in sites.items() if about.takes_part}
+    return pd.DataFrame(rows).T.reindex(columns=list(classes)).fillna(0).astype(np.int64)

@@ -49,6 +49,11 @@ class FilmStore:
     manifest: pd.DataFrame
     info: dict[str, Any]
 
+    @property
+    def fingerprint(self) -> str:
+        """Of the whole manifest, with the hash of every film."""
+        return str(self.info["manifest_sha256"])[:16]
+
     def __repr__(self) -> str:
         classes = ", ".join(f"{label} {count}" for label, count in self.info["counts"]["classes"].items() if count)
         patients = self.info["counts"]["patients"]

@@ -27,7 +27,7 @@ COMPETITORS = (ABAVG, DataSharing, ServerFinetune, LearnedWeights, ReferenceOnly
 OTHERS = (Scaffold, FedAvgM, CoordinateMedian, TrimmedMean)  # without a public set
 METHODS: dict[str, type[Method]] = {method.name: method for method in (*PAPER, *OURS, *COMPETITORS, *OTHERS)}
 
-__all__ = ["METHODS", "FedAvg", "Method", "config_of", "make_method", "method_class", "method_of"]
+__all__ = ["METHODS", "FedAvg", "Method", "config_of", "label", "make_method", "method_class", "method_of"]
 
 
 def method_class(name: str) -> type[Method]:
@@ -52,6 +52,13 @@ def make_method(name: str, **settings: Any) -> Method:
 
 def method_of(config: MethodConfig) -> Method:
     return make_method(config.name, **config.settings)
+
+
+def label(method: MethodConfig) -> str:
+    """The name with every setting that is not its default, as in `fedpdc soft-accuracy strength=1`; for people."""
+    fields = method_class(method.name).model_fields
+    changed = [(key, value) for key, value in method.settings.items() if value != fields[key].default]
+    return " ".join([method.name, *(value if isinstance(value, str) else f"{key}={value:g}" for key, value in changed)])
 
 
 def config_of(method: Method) -> MethodConfig:

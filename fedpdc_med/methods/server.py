@@ -42,8 +42,13 @@ class ScoredUpdate:
 class CoordinatorWork(Protocol):
     """The network and the public films, in the process that computes with them."""
 
-    device: str
-    model: nn.Module  # only its architecture counts
+    @property
+    def device(self) -> str: ...
+
+    @property
+    def model(self) -> nn.Module:
+        """Only its architecture counts."""
+        ...
 
     def weighting_films(self) -> tuple[Tensor, Tensor]:
         """Normalised images and labels."""

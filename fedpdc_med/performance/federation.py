@@ -10,17 +10,18 @@ from statistics import median
 
 import numpy as np
 
+from fedpdc_med.engines.flare.coordinator_run import new_name
 from fedpdc_med.engines.flare.jobs import Pace
 from fedpdc_med.engines.flare.parties import Parties
 from fedpdc_med.engines.flare.trial import Trial, scratch, trial_sites
 from fedpdc_med.engines.local import ProcessEngine
 from fedpdc_med.federation.coordinator import Coordinator
-from fedpdc_med.federation.data import Federation
+from fedpdc_med.federation.data import LocalFederation
 from fedpdc_med.federation.protocol import Assignment, Failure, Update
+from fedpdc_med.hospitals.build import local_federation, plan_for
 from fedpdc_med.methods import FedAvg
 from fedpdc_med.runs.directory import Run, scratch_run
 from fedpdc_med.simulation.phantoms import open_films
-from fedpdc_med.simulation.simulate import Settings, make
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Spent:
 class TimedEngine(ProcessEngine):
     """The local engine, with a note of how long its sites trained."""
 
-    def __init__(self, federation: Federation, workers: int) -> None:
+    def __init__(self, federation: LocalFederation, workers: int) -> None:
         super().__init__(federation, workers)
         self.training: list[float] = []
 
@@ -48,29 +49,30 @@ class TimedEngine(ProcessEngine):
 
 
 def measure(rounds: int, model: str, workers: int) -> list[Spent]:
-    sites, settings = trial_sites(None), Settings(rounds=rounds, model=model)
-    sources = open_films(sites, None, settings.seed, workers)
+    sites = trial_sites(None)
+    sources = open_films(sites, None, 0, workers)
+    plan = plan_for(FedAvg(), sources.reference, rounds=rounds, model=model)
     with scratch() as place, Parties() as parties:
         trial = Trial(place, sites, sources)
-        run = trial.begin(place / "timed", settings, FedAvg(), overwrite=False)
+        run = trial.begin(place / "timed", plan.model_copy(update={"run": new_name()}), overwrite=False)
         trial.start(parties)
         trial.run(run, Pace(rounds_per_job=rounds, min_sites=len(sites)), quiet)
         lines = (run.folder / "timing.jsonl").read_text().splitlines()
         over_flare = [json.loads(line) for line in lines][1:]
-    federation = make(settings, FedAvg(), sites, sources)
     return [
-        local(federation, workers=len(sites)),
+        local(local_federation(sites, sources, plan), workers=len(sites)),
         summed("FLARE", [one["seconds"] for one in over_flare], [one["training"] for one in over_flare]),
     ]
 
 
-def local(federation: Federation, workers: int) -> Spent:
+def local(federation: LocalFederation, workers: int) -> Spent:
     """As many workers as sites, because over FLARE each site has a process of its own."""
     engine = TimedEngine(federation, workers)
     with tempfile.TemporaryDirectory() as folder:
-        coordinator = Coordinator(federation, engine, scratch_run(Path(folder) / "local"))
+        run = scratch_run(Path(folder) / "local")
+        coordinator = Coordinator(federation.plan, federation.coordinator, engine, run)
         try:
-            seconds = [coordinator.run_round().seconds for _ in range(federation.rounds)]
+            seconds = [coordinator.run_round().seconds for _ in range(federation.plan.rounds)]
         finally:
             engine.close()
     return summed("this machine", seconds[1:], engine.training[1:])

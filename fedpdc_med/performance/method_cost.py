@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from fedpdc_med.benchmarks.catalogue import make_experiment
-from fedpdc_med.benchmarks.results import described
 from fedpdc_med.benchmarks.run import build
+from fedpdc_med.benchmarks.tables import MeasuredCost
 from fedpdc_med.common.progress import progress
 from fedpdc_med.engines.local import ProcessEngine
 from fedpdc_med.federation.coordinator import Coordinator
 from fedpdc_med.federation.pooled import arranged
-from fedpdc_med.methods import METHODS, Method, make_method
+from fedpdc_med.methods import METHODS, Method, config_of, label, make_method
 from fedpdc_med.performance.training import noise
 from fedpdc_med.runs.directory import scratch_run
 
@@ -30,7 +30,7 @@ VARIANTS: tuple[tuple[str, dict[str, Any]], ...] = (
 )
 
 
-def measure(workers: int, repeats: int) -> list[dict[str, Any]]:
+def measure(workers: int, repeats: int) -> list[MeasuredCost]:
     """Rounds of every method in turns with FedAvg's: on a noisy machine only their ratio means something."""
     methods = [make_method(name) for name in METHODS if name != "fedavg"]
     methods += [make_method(name, **settings) for name, settings in VARIANTS]
@@ -40,16 +40,14 @@ def measure(workers: int, repeats: int) -> list[dict[str, Any]]:
             with coordinator_of(method, workers) as other:
                 pairs = [(other.run_round(), fedavg.run_round()) for _ in range(repeats)]
             ratios = [ours.seconds / theirs.seconds for ours, theirs in pairs]
-            name = described({"name": method.name, **method.model_dump()})
-            rows.append(
-                {
-                    "method": name,
-                    "seconds_of_fedavg": float(np.median(ratios)),
-                    "all_ratios": ratios,
-                    "bytes_per_round": pairs[-1][0].bytes,
-                }
+            row = MeasuredCost(
+                method=config_of(method),
+                seconds_of_fedavg=float(np.median(ratios)),
+                all_ratios=ratios,
+                bytes_per_round=pairs[-1][0].bytes or 0,
             )
-            step(1, f"{name}: {rows[-1]['seconds_of_fedavg']:.2f} of FedAvg's time")
+            rows.append(row)
+            step(1, f"{label(row.method)}: {row.seconds_of_fedavg:.2f} of FedAvg's time")
     return rows
 
 
@@ -61,7 +59,8 @@ def coordinator_of(method: Method, workers: int) -> Iterator[Coordinator]:
     engine = ProcessEngine(federation, workers)
     with tempfile.TemporaryDirectory() as folder:
         try:
-            coordinator = Coordinator(federation, engine, scratch_run(Path(folder) / "run"))
+            run = scratch_run(Path(folder) / "run")
+            coordinator = Coordinator(federation.plan, federation.coordinator, engine, run)
             coordinator.run_round()
             yield coordinator
         finally:

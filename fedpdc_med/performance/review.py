@@ -1,6 +1,5 @@
 """How long the pages take on a large run: 100,000 predictions, 50 sites, 20 classes."""
 
-import json
 import logging
 import os
 import tempfile
@@ -10,12 +9,16 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import tomli_w
 from safetensors.numpy import save_file
 
+from fedpdc_med import __version__
 from fedpdc_med.common.errors import WorkFailed
+from fedpdc_med.methods import config_of, make_method
+from fedpdc_med.runs.directory import create_run, made_with, write_predictions
 from fedpdc_med.runs.listing import RUNS_FOLDER
+from fedpdc_med.runs.plan import FilmProcessing, Network, Plan, Preparation
 from fedpdc_med.runs.predictions import GLOBAL
+from fedpdc_med.runs.schema import ReferenceFacts, Round, SimulationRun, SiteRound, SiteSummary, StoreFingerprints
 
 PREDICTIONS, SITES, CLASSES, ROUNDS = 100_000, 50, 20, 50
 LIMIT_SECONDS = 3.0
@@ -62,13 +65,12 @@ def _seconds(test: Any) -> float:
 
 def write_run(folder: Path, seed: int) -> None:
     """A run directory as `fedpdc simulate` leaves it, with drawn numbers in place of trained ones."""
-    folder.mkdir()
     generator = np.random.default_rng(seed)
-    (folder / "config.toml").write_text(tomli_w.dumps(_config(seed)))
-    lines = (json.dumps(_round(number, generator)) for number in range(1, ROUNDS + 1))
-    (folder / "rounds.jsonl").write_text("".join(line + "\n" for line in lines))
-    predictions(generator).to_parquet(folder / "predictions.parquet", index=False)
-    save_file({"weight": generator.normal(size=(64, 64)).astype(np.float32)}, folder / "model.safetensors")
+    run = create_run(folder, _config(seed))
+    run.rounds_file.write_text("".join(_round(t, generator).line() + "\n" for t in range(1, ROUNDS + 1)))
+    drawn = predictions(generator)
+    save_file({"weight": generator.normal(size=(64, 64)).astype(np.float32)}, run.model_file)
+    write_predictions(run, drawn, {GLOBAL: run.model_file})
 
 
 def predictions(generator: np.random.Generator) -> pd.DataFrame:
@@ -114,36 +116,48 @@ def _piece(model: str, split: str, sites: list[str], generator: np.random.Genera
     return pd.concat([frame, pd.DataFrame(chance.astype(np.float32), columns=[f"p:{name}" for name in NAMES])], axis=1)
 
 
-def _config(seed: int) -> dict[str, Any]:
-    def site(takes_part: bool) -> dict[str, Any]:
-        films = dict.fromkeys(NAMES, 80) if takes_part else {}
-        return {"title": "", "takes_part": takes_part, "films": 2000, "patients": 1000, "training_films": films}
+def _config(seed: int) -> SimulationRun:
+    of_each = dict.fromkeys(NAMES, 80)
+    sites = {name: SiteSummary(films=2000, patients=1000, training_films=of_each) for name in HOSPITALS}
+    return SimulationRun(
+        made_with=made_with(),
+        plan=Plan(
+            package=__version__,
+            method=config_of(make_method("fedpdc")),
+            network=Network(name="cnn", channels=1, size=64, classes=CLASSES),
+            classes=tuple(NAMES),
+            preparation=Preparation(mean=(110.0,), std=(60.0,)),
+            film_processing=FilmProcessing(size=64),
+            rounds=ROUNDS,
+            seed=seed,
+        ),
+        sites=sites | {"outside": SiteSummary(takes_part=False, films=2000, patients=1000)},
+        reference=ReferenceFacts(
+            version="1",
+            provenance="drawn numbers",
+            licence="none",
+            classes=tuple(NAMES),
+            films=PREDICTIONS // 2,
+            patients=PREDICTIONS // 4,
+            splits={},
+        ),
+        data=StoreFingerprints(fingerprints={}),
+    )
 
-    sites = {name: site(True) for name in HOSPITALS} | {"outside": site(False)}
-    return {
-        "kind": "simulation",
-        "classes": NAMES,
-        "simulation": {"rounds": ROUNDS, "tau": 1.0, "model": "cnn", "norm": "batch", "seed": seed},
-        "method": {"name": "fedpdc"},
-        "sites": sites,
-        "reference": {"provenance": "drawn numbers", "films": PREDICTIONS // 2, "splits": {}},
-        "data": {"fingerprints": {}},
-    }
 
-
-def _round(number: int, generator: np.random.Generator) -> dict[str, Any]:
+def _round(number: int, generator: np.random.Generator) -> Round:
     scores = generator.uniform(0.2, 0.9, SITES)
     recall = dict(zip(NAMES, generator.uniform(size=CLASSES).round(4).tolist(), strict=True))
     sites = {
-        name: {
-            "status": "ok",
-            "films": 1600,
-            "loss": 1.0,
-            "score": float(score),
-            "recall": recall,
-            "weight": float(score / scores.sum()),
-            "dissimilarity": float(0.8 / score),
-        }
+        name: SiteRound(
+            status="ok",
+            films=1600,
+            loss=1.0,
+            score=float(score),
+            recall=recall,
+            weight=float(score / scores.sum()),
+            dissimilarity=float(0.8 / score),
+        )
         for name, score in zip(HOSPITALS, scores, strict=True)
     }
-    return {"round": number, "seconds": 1.0, "accuracy": 0.6, "recall": recall, "sites": sites}
+    return Round(round=number, seconds=1.0, accuracy=0.6, recall=recall, sites=sites)

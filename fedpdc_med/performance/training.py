@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fedpdc_med.benchmarks.catalogue import Experiment, make_experiment
+from fedpdc_med.benchmarks.catalogue import make_experiment
 from fedpdc_med.benchmarks.run import build
 from fedpdc_med.common.processes import Workers
 from fedpdc_med.common.progress import progress
@@ -24,12 +24,12 @@ from fedpdc_med.datasets import ImageSet
 from fedpdc_med.engines.local import ProcessEngine
 from fedpdc_med.engines.shared import Shared
 from fedpdc_med.federation.coordinator import Coordinator
-from fedpdc_med.federation.data import Federation
+from fedpdc_med.federation.data import LocalFederation
 from fedpdc_med.federation.images import Films
 from fedpdc_med.methods import make_method
 from fedpdc_med.models.inference import normalise
 from fedpdc_med.runs.directory import scratch_run
-from fedpdc_med.runs.schema import Round
+from fedpdc_med.runs.schema import Experiment, Round
 
 IMAGES, TEST_IMAGES = 50_000, 10_000  # CIFAR-10's numbers; the pixels are noise, which takes as long to train on
 
@@ -43,7 +43,8 @@ def measure(workers: int, repeats: int) -> dict[str, Any]:
         engine = ProcessEngine(federation, workers)
         limit = BareLoops(federation, workers)
         try:
-            coordinator = Coordinator(federation, engine, scratch_run(Path(folder) / "run"))
+            run = scratch_run(Path(folder) / "run")
+            coordinator = Coordinator(federation.plan, federation.coordinator, engine, run)
             engine.predict(coordinator.run.checkpoint_file, "weighting")()  # workers are up
             for _ in range(repeats):
                 for name, loop in (
@@ -131,10 +132,13 @@ def _bare_loop(batches: Sequence[tuple[Tensor, Tensor]], steps: int) -> int:
 class BareLoops:
     """As many bare loops as there are workers, one thread each, on float batches already in memory."""
 
-    def __init__(self, federation: Federation, workers: int, steps: int = 400) -> None:
-        films = federation.pools[0]
+    def __init__(self, federation: LocalFederation, workers: int, steps: int = 400) -> None:
+        films = next(iter(federation.sites.values())).films
         batches = [
-            (normalise(films.images[at : at + 64], federation.preparation).contiguous(), films.labels[at : at + 64])
+            (
+                normalise(films.images[at : at + 64], federation.plan.preparation).contiguous(),
+                films.labels[at : at + 64],
+            )
             for at in range(0, 64 * 100, 64)
         ]
         self.steps = [steps] * workers
@@ -155,13 +159,14 @@ class BareLoops:
         self.workers.close()
 
 
-def usual_rate(federation: Federation, steps: int = 120) -> float:
+def usual_rate(federation: LocalFederation, steps: int = 120) -> float:
     """MOON's loop: a DataLoader a site, each image through PIL, the sites one after the other in one process."""
     from PIL import Image
     from torch.utils.data import DataLoader, Dataset
     from torchvision import transforms
 
-    mean, std = (np.array(values) / 255 for values in (federation.preparation.mean, federation.preparation.std))
+    preparation = federation.plan.preparation
+    mean, std = (np.array(values) / 255 for values in (preparation.mean, preparation.std))
     prepare = transforms.Compose(
         [
             transforms.ToTensor(),
@@ -190,7 +195,7 @@ def usual_rate(federation: Federation, steps: int = 120) -> float:
     done, started = 0, time.perf_counter()
     for site in federation.sites.values():
         assert site.indices is not None
-        for images, labels in DataLoader(OneSite(federation.pools[0], site.indices), 64, shuffle=True, drop_last=True):
+        for images, labels in DataLoader(OneSite(site.films, site.indices), 64, shuffle=True, drop_last=True):
             step_on(model, optimiser, images, labels)
             done += 1
             if done % (steps // len(federation.sites)) == 0:
@@ -210,7 +215,8 @@ def _probe(sites: int, workers: int, rounds: int = 3) -> dict[str, Any]:
     federation = build(experiment, make_method("fedpdc"), noise(20_000))
     engine = ProcessEngine(federation, workers)
     with tempfile.TemporaryDirectory() as folder:
-        coordinator = Coordinator(federation, engine, scratch_run(Path(folder) / "run"))
+        run = scratch_run(Path(folder) / "run")
+        coordinator = Coordinator(federation.plan, federation.coordinator, engine, run)
         engine.predict(coordinator.run.checkpoint_file, "weighting")()
         records = [coordinator.run_round() for _ in range(rounds)]
     asked = [engine.workers.submit((_peak_memory,)) for _ in range(workers)]

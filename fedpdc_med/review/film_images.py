@@ -10,7 +10,6 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,6 +19,7 @@ from fedpdc_med.common.files import parsed, read_text
 from fedpdc_med.common.paths import home
 from fedpdc_med.imaging.store import original_shapes, read_store
 from fedpdc_med.runs.directory import Run
+from fedpdc_med.runs.schema import BenchmarkRun, ImageSource
 
 ELSEWHERE = (
     "The films of {site} are not on this machine, or were ingested again since the run. "
@@ -66,19 +66,12 @@ class RunImages:
 
 def images_of(view: Run) -> RunImages:
     """Every film of a run that is on this machine."""
-    try:
-        kind = view.config.get("kind")
-        if kind == "simulation":
-            return _stores(view)
-        if kind == "benchmark":
-            return _test_images(view)
-    except (KeyError, TypeError, AttributeError):
-        pass
-    return RunImages({}, {"": "This run does not say which films it used, so they cannot be shown."})
+    if isinstance(view.config, BenchmarkRun):
+        return _test_images(view.config.data)
+    return _stores(view, view.config.data.fingerprints)
 
 
-def _stores(view: Run) -> RunImages:
-    wanted = {str(site): str(print_) for site, print_ in view.config["data"]["fingerprints"].items()}
+def _stores(view: Run, wanted: dict[str, str]) -> RunImages:
     folders = {fingerprint: folder for folder, fingerprint in _stores_on_this_machine(view)}
     held, absent = {}, {}
     for site, fingerprint in wanted.items():
@@ -106,15 +99,14 @@ def _stores_on_this_machine(view: Run) -> Iterator[tuple[Path, str]]:
                     continue
 
 
-def _test_images(view: Run) -> RunImages:
+def _test_images(data: ImageSource) -> RunImages:
     """A benchmark's test images, where $FEDPDC_DATA holds the images it was run with, in a layout without pickles."""
     from fedpdc_med.datasets import load
 
-    data: dict[str, Any] = view.config["data"]
-    name, folder = str(data["name"]), os.environ.get("FEDPDC_DATA")
+    name, folder = data.name, os.environ.get("FEDPDC_DATA")
     try:
         images = load(name, Path(folder) if folder else None, pickles=False)
-        if images.fingerprint() != data["fingerprint"]:
+        if images.fingerprint() != data.fingerprint:
             return RunImages({}, {"": f"The {name} images on this machine differ from the ones of this run."})
     except (UserError, OSError, ValueError):
         return RunImages({}, {"": NO_IMAGES.format(name=name)})

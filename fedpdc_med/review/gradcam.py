@@ -16,38 +16,23 @@ from fedpdc_med.evaluation.saliency import grad_cam
 from fedpdc_med.models import build_model
 from fedpdc_med.models.inference import normalise
 from fedpdc_med.runs.directory import Run
-from fedpdc_med.runs.plan import Network, Preparation
+from fedpdc_med.runs.plan import Preparation
 
 SIDE, GAP = 256, 6  # pixels of a picture on the page, and between two
 LABEL = "Where the model looked, not why."
 
 
-def load_model(view: Run, channels: int, size: int) -> nn.Module:
+def load_model(view: Run) -> nn.Module:
     """The run's final model; safetensors holds numbers only, so a foreign file can run no code."""
     file = view.folder / "model.safetensors"
     if not file.is_file():
         raise UserError("This run has no global model, so there is no map of where it looked.")
     try:
-        about = view.config["simulation" if view.config["kind"] == "simulation" else "experiment"]
-        network = Network(
-            name=about["model"], channels=channels, size=size, classes=len(view.classes), norm=about["norm"]
-        )
-        model = build_model(network, 0)
+        model = build_model(view.plan.network, 0)
         model.load_state_dict(load_file(file))
-    except (KeyError, TypeError, ValueError, RuntimeError, SafetensorError, OSError):
+    except (UserError, ValueError, RuntimeError, SafetensorError, OSError):
         raise UserError("model.safetensors does not fit this run, so there is no map of where it looked.") from None
     return model.eval()
-
-
-def preparation_of(view: Run) -> Preparation:
-    """How the run turned films into network input."""
-    if view.config["kind"] == "simulation":
-        from fedpdc_med.hospitals.build import PREPARATION
-
-        return PREPARATION
-    from fedpdc_med.benchmarks.run import experiment_of
-
-    return experiment_of(view.config).preparation
 
 
 def maps(model: nn.Module, preparation: Preparation, films: np.ndarray, called: list[int]) -> np.ndarray:

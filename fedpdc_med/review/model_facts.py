@@ -1,7 +1,5 @@
 """What a run says of itself: what was trained, by whom, on how much, what for and what not for."""
 
-from typing import Any
-
 import pandas as pd
 
 from fedpdc_med.common.description import between, count, signed
@@ -10,51 +8,53 @@ from fedpdc_med.evaluation.recall import Estimate
 from fedpdc_med.evaluation.sites import Headline, untaught_classes
 from fedpdc_med.runs.directory import Run
 from fedpdc_med.runs.listing import is_main
+from fedpdc_med.runs.plan import MethodConfig
 from fedpdc_med.runs.predictions import spoken
+from fedpdc_med.runs.schema import BenchmarkRun, SiteSummary
 
 PHANTOM = "phantom"  # how the provenance of a drawn reference set begins
 
 
 def is_phantom(view: Run) -> bool:
-    return str(view.config.get("reference", {}).get("provenance", "")).startswith(PHANTOM)
+    config = view.config
+    return not isinstance(config, BenchmarkRun) and config.reference.provenance.startswith(PHANTOM)
 
 
 def is_medical(view: Run) -> bool:
-    return view.config["kind"] != "benchmark"
+    return not isinstance(view.config, BenchmarkRun)
 
 
 def method_of(view: Run) -> str:
-    return view.method if is_main(view.config) else f"{view.method} (a comparison)"
+    return view.method if is_main(view.plan) else f"{view.method} (a comparison)"
 
 
 def model_facts(view: Run) -> list[tuple[str, str]]:
     """What was trained and on how much, as pairs of a word and its value."""
-    config = view.config
-    plan: dict[str, Any] = {**config.get("simulation", {}), **config.get("experiment", {})}
+    config, plan = view.config, view.plan
     taking_part, outside = _sites(view)
     training = training_films(view)
-    reference = config.get("reference", {})
+    task = config.experiment.title if isinstance(config, BenchmarkRun) else ""
     facts = [
         ("Run", view.name),
-        ("Task", str(plan.get("title") or "chest X-ray films")),
+        ("Task", task or "chest X-ray films"),
         ("Classes", ", ".join(map(spoken, view.classes))),
-        ("Method", _method(config["method"])),
-        ("Network", f"{plan.get('model', 'unknown')}, {plan.get('norm', 'unknown')} normalisation"),
-        ("Rounds", f"{len(view.rounds)} of {view.planned_rounds}" if view.planned_rounds else str(len(view.rounds))),
+        ("Method", _method(plan.method)),
+        ("Network", f"{plan.network.name}, {plan.network.norm} normalisation"),
+        ("Rounds", f"{len(view.rounds)} of {plan.rounds}"),
         ("Trained by", _trained_by(view, taking_part)),
         ("Training films", f"{training.to_numpy().sum():,}" if len(training.columns) else _films_sent(view)),
         ("Sites outside", ", ".join(outside) or "none"),
-        ("Reference set", _reference(reference, plan)),
-        ("Seed", str(plan.get("seed", "unknown"))),
-        ("Made with", ", ".join(f"{name} {number}" for name, number in config.get("versions", {}).items())),
-        ("Source code", str(config.get("git_commit", "unknown"))),
+        ("Reference set", _reference(view)),
+        ("Seed", str(plan.seed)),
+        ("Made with", ", ".join(f"{name} {number}" for name, number in config.made_with.items())),
+        ("Source code", config.git_commit or "unknown"),
     ]
     return [(word, value) for word, value in facts if value]
 
 
 def training_films(view: Run) -> pd.DataFrame:
     """Training films, a row a site that takes part, a column a class; no columns where the run does not say."""
-    rows = {name: site.get("training_films", {}) for name, site in view.sites.items() if site.get("takes_part", True)}
+    rows = {name: site.training_films for name, site in view.sites.items() if site.takes_part}
     if not rows:
         return pd.DataFrame(index=sorted(_in_rounds(view)))
     return pd.DataFrame(rows).reindex(view.classes).fillna(0).astype(int).T
@@ -65,15 +65,15 @@ def sites_table(view: Run) -> pd.DataFrame:
     training = training_films(view)
     rows = []
     for name in view.sites or _in_rounds(view):
-        site = view.sites.get(name, {})
+        site = view.sites.get(name)
         row = {
             "site": view.title_of(name),
             "took part": _took_part(view, name),
-            "films": _told(site.get("films") if site else _in_rounds(view)[name]),
+            "films": _told(site.films if site else _in_rounds(view)[name]),
         }
         if site:
-            row["patients"] = _told(site.get("patients"))
-            known = name in training.index and bool(site.get("training_films"))
+            row["patients"] = _told(site.patients)
+            known = name in training.index and bool(site.training_films)
             row |= {f"training: {spoken(one)}": str(training.loc[name, one]) if known else "" for one in view.classes}
         rows.append(row)
     return pd.DataFrame(rows)
@@ -82,7 +82,7 @@ def sites_table(view: Run) -> pd.DataFrame:
 def intended_use(view: Run) -> list[str]:
     classes = _classes(view)
     if not is_medical(view):
-        images = view.config.get("data", {}).get("name", "unknown")
+        images = view.config.data.name if isinstance(view.config, BenchmarkRun) else ""
         return [
             f"To compare training methods on a public image set ({images}).",
             f"It sorts an image into one of: {classes}.",
@@ -160,8 +160,8 @@ def _sites(view: Run) -> tuple[list[str], list[str]]:
     """The names of the sites that take part, and the titles of those outside."""
     if not view.sites:
         return sorted(_in_rounds(view)), []
-    part = [name for name, site in view.sites.items() if site.get("takes_part", True)]
-    return part, [view.title_of(name) for name, site in view.sites.items() if not site.get("takes_part", True)]
+    part = [name for name, site in view.sites.items() if site.takes_part]
+    return part, [view.title_of(name) for name, site in view.sites.items() if not site.takes_part]
 
 
 def _trained_by(view: Run, taking_part: list[str]) -> str:
@@ -179,7 +179,7 @@ def _never_used(view: Run, site: str) -> bool:
 
 
 def _took_part(view: Run, site: str) -> str:
-    if not view.sites.get(site, {}).get("takes_part", True):
+    if not view.sites.get(site, SiteSummary()).takes_part:
         return "no, outside"
     return "no update used" if _never_used(view, site) else "yes"
 
@@ -202,18 +202,18 @@ def _films_sent(view: Run) -> str:
     return f"{sum(_in_rounds(view).values()):,}"
 
 
-def _method(method: dict[str, Any]) -> str:
-    settings = ", ".join(f"{key} {value}" for key, value in method.items() if key != "name")
-    return f"{method['name']} ({settings})" if settings else str(method["name"])
+def _method(method: MethodConfig) -> str:
+    settings = ", ".join(f"{key} {value}" for key, value in method.settings.items())
+    return f"{method.name} ({settings})" if settings else method.name
 
 
-def _reference(reference: dict[str, Any], plan: dict[str, Any]) -> str:
-    if reference:
-        splits = reference.get("splits", {})
-        counts = ", ".join(f"{name} {sum(films.values())}" for name, films in splits.items())
-        total = count(reference.get("films", 0), "film")
-        return f"{reference.get('provenance', '')}; {total}" + (f" ({counts})" if counts else "")
-    return f"{plan['public_per_class']} images of each class" if "public_per_class" in plan else ""
+def _reference(view: Run) -> str:
+    config = view.config
+    if isinstance(config, BenchmarkRun):
+        return f"{config.experiment.public_per_class} images of each class"
+    counts = ", ".join(f"{name} {sum(films.values())}" for name, films in config.reference.splits.items())
+    total = count(config.reference.films, "film")
+    return f"{config.reference.provenance}; {total}" + (f" ({counts})" if counts else "")
 
 
 def _views(view: Run) -> str:

@@ -22,7 +22,8 @@ import pandas as pd
 import tomli_w
 from pydantic import ValidationError
 
-from fedpdc_med.common.errors import UserError, again
+from fedpdc_med import __version__
+from fedpdc_med.common.errors import UserError
 from fedpdc_med.common.files import (
     LOCK,
     only_writer,
@@ -33,8 +34,9 @@ from fedpdc_med.common.files import (
     replace_text,
     sha256_of,
 )
+from fedpdc_med.runs.plan import Plan
 from fedpdc_med.runs.predictions import GLOBAL, REPORTED_SPLITS, classes_of, read_predictions, validate
-from fedpdc_med.runs.schema import Round, problem_with_config, sentence
+from fedpdc_med.runs.schema import FederationRun, Round, RunConfig, SimulationRun, SiteSummary, config_from, sentence
 
 CONFIG = "config.toml"
 FILES = (CONFIG, "rounds.jsonl", "predictions.parquet", "model.safetensors")
@@ -89,8 +91,12 @@ class Run:
         return cache_key(self.folder)
 
     @cached_property
-    def config(self) -> dict[str, Any]:
+    def config(self) -> RunConfig:
         return read_config(self.folder)
+
+    @property
+    def plan(self) -> Plan:
+        return self.config.plan
 
     @cached_property
     def rounds(self) -> list[Round]:
@@ -111,8 +117,15 @@ class Run:
 
     def final_predictions(self) -> pd.DataFrame:
         if self.predictions is None:
-            raise UserError(f"{self.folder} is not finished; continue it with: {again(self.config, self.folder)}")
+            raise UserError(f"{self.folder} is not finished; continue it with: {self.again(self.folder)}")
         return self.predictions
+
+    def again(self, where: Path | str) -> str:
+        """What to type to continue it; only the user can say where its own site files are."""
+        if isinstance(self.config, FederationRun):
+            return "fedpdc federation run"
+        own = isinstance(self.config, SimulationRun) and self.config.data.sites_folder
+        return f"fedpdc resume {where}" + (" --sites FOLDER" if own else "")
 
     @property
     def status(self) -> Literal["finished", "running"]:
@@ -120,16 +133,11 @@ class Run:
 
     @property
     def classes(self) -> list[str]:
-        return list(self.config.get("classes") or self.config["data"]["classes"])
+        return list(self.plan.classes)
 
     @property
     def method(self) -> str:
-        return str(self.config["method"]["name"])
-
-    @property
-    def planned_rounds(self) -> int:
-        """0 where the configuration does not say."""
-        return int({**self.config.get("simulation", {}), **self.config.get("experiment", {})}.get("rounds", 0))
+        return self.plan.method.name
 
     @property
     def models(self) -> list[str]:
@@ -154,13 +162,13 @@ class Run:
         return [name for name in REPORTED_SPLITS if name in present] + sorted(present - set(REPORTED_SPLITS))
 
     @property
-    def sites(self) -> dict[str, dict[str, Any]]:
+    def sites(self) -> dict[str, SiteSummary]:
         """What the configuration says of each site; a benchmark's configuration names none."""
-        return dict(self.config.get("sites", {}))
+        return self.config.sites
 
     def title_of(self, site: str) -> str:
         """A site's title, with its name where another site has the same one."""
-        titles = {name: str(about.get("title") or name) for name, about in self.sites.items()}
+        titles = {name: about.title or name for name, about in self.sites.items()}
         title = titles.pop(site, site)
         return f"{title} ({site})" if title in titles.values() and title != site else title
 
@@ -175,7 +183,7 @@ def read_run(folder: Path) -> Run:
     return run
 
 
-def read_config(folder: Path) -> dict[str, Any]:
+def read_config(folder: Path) -> RunConfig:
     """The configuration of a run, from a folder without links: this is the first thing that is read of a run."""
     file = folder / CONFIG
     if folder.is_dir():
@@ -185,13 +193,13 @@ def read_config(folder: Path) -> dict[str, Any]:
         what = "is empty" if empty else f"contains no run: there is no {CONFIG} in it"
         raise UserError(f"The folder {folder.name} {what}. Choose another run, or make one with: fedpdc simulate")
     try:
-        config = parsed(tomllib.loads, read_text(file))
+        table = parsed(tomllib.loads, read_text(file))
     except (ValueError, OSError):
         raise UserError(f"{CONFIG} of {folder.name} cannot be read; restore the file or run again.") from None
-    problem = problem_with_config(config)
-    if problem:
-        raise UserError(f"{CONFIG} of {folder.name} was not written by fedpdc: {problem}.")
-    return config
+    try:
+        return config_from(table)
+    except ValueError as error:
+        raise UserError(f"{CONFIG} of {folder.name} is not as fedpdc writes it: {error}.") from None
 
 
 def _refuse_links(folder: Path) -> None:
@@ -238,7 +246,7 @@ def cache_key(folder: Path) -> str:
 # ---- writing
 
 
-def create_run(folder: Path, config: dict[str, Any], overwrite: bool = False) -> Run:
+def create_run(folder: Path, config: RunConfig, overwrite: bool = False) -> Run:
     check_free(folder, overwrite)
     run = Run(folder)
     if folder.exists():
@@ -249,7 +257,7 @@ def create_run(folder: Path, config: dict[str, Any], overwrite: bool = False) ->
 
 
 @contextmanager
-def begin_run(folder: Path, config: dict[str, Any], overwrite: bool = False) -> Iterator[Run]:
+def begin_run(folder: Path, config: RunConfig, overwrite: bool = False) -> Iterator[Run]:
     """A new run, which no other command writes until the block ends."""
     check_free(folder, overwrite)  # before the lock, which is a file in the folder
     folder.mkdir(parents=True, exist_ok=True)
@@ -304,8 +312,8 @@ def _clear(run: Run) -> None:
         entry.unlink(missing_ok=True)
 
 
-def write_config(run: Run, config: dict[str, Any]) -> None:
-    replace_text(run.config_file, tomli_w.dumps(without_none(config)))
+def write_config(run: Run, config: RunConfig) -> None:
+    replace_text(run.config_file, tomli_w.dumps(without_none(config.model_dump(mode="json"))))
 
 
 def write_predictions(run: Run, predictions: pd.DataFrame, models: Mapping[str, Path]) -> None:
@@ -325,10 +333,10 @@ def without_none(value: Any) -> Any:
     return value
 
 
-def versions() -> dict[str, str]:
-    """What a run was made with."""
+def made_with() -> dict[str, str]:
+    """The versions of what a run is made with."""
     found = {name: version(name) for name in ("torch", "torchvision", "monai", "numpy")}
-    return {"python": ".".join(map(str, sys.version_info[:3])), **found}
+    return {"fedpdc_med": __version__, "python": ".".join(map(str, sys.version_info[:3])), **found}
 
 
 def git_commit() -> str | None:

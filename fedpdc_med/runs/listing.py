@@ -7,14 +7,16 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from fedpdc_med.common.errors import UserError, again
+from fedpdc_med.common.errors import UserError
 from fedpdc_med.common.paths import home
 from fedpdc_med.runs.directory import FILES, Run, read_run
+from fedpdc_med.runs.plan import Plan
 from fedpdc_med.runs.predictions import GLOBAL, reported_split, select
+from fedpdc_med.runs.schema import BenchmarkRun, RunConfig, SimulationRun
 
 RUNS_FOLDER = "FEDPDC_RUNS"  # how `fedpdc review RUNS` tells the app where to look
 RUN = "FEDPDC_RUN"  # and which run to show first
-MAIN = "fedpdc"  # how the methods begin that a run is made for; all others are there to compare with
+MAIN = ("fedpdc", "fedpdc-ce")  # the methods that a run is made for; all others are there to compare with
 
 
 @dataclass(frozen=True)
@@ -56,10 +58,9 @@ def films(run: Run, choice: Choice) -> pd.DataFrame:
 
 
 def unfinished(run: Run) -> str:
-    of = f" of {run.planned_rounds}" if run.planned_rounds else ""
     return (
-        f"In progress: {len(run.rounds)}{of} rounds so far, and no predictions to count yet. If it was interrupted, "
-        f"continue it with: {again(run.config, run.name)}"
+        f"In progress: {len(run.rounds)} of {run.plan.rounds} rounds so far, and no predictions to count yet. If it "
+        f"was interrupted, continue it with: {run.again(run.name)}"
     )
 
 
@@ -102,8 +103,8 @@ def _listed(folder: Path) -> Listed:
     return Listed(folder.name, status, max(times, default=0.0))
 
 
-def is_main(config: dict[str, Any]) -> bool:
-    return str(config["method"]["name"]).startswith(MAIN)
+def is_main(plan: Plan) -> bool:
+    return plan.method.name in MAIN
 
 
 def first_shown(root: Path, listing: list[Listed]) -> str:
@@ -114,7 +115,7 @@ def first_shown(root: Path, listing: list[Listed]) -> str:
     newest_first = sorted(listing, key=lambda listed: (listed.status != "no run", listed.changed), reverse=True)
     for listed in newest_first:
         config = _finished(root, listed)
-        if config and config["kind"] != "benchmark" and is_main(config):
+        if config and not isinstance(config, BenchmarkRun) and is_main(config.plan):
             return listed.name
     return newest_first[0].name
 
@@ -124,12 +125,12 @@ def solo_beside(run: Run) -> str | None:
     root = run.folder.parent
     for listed in list_runs(root):
         config = _finished(root, listed) if listed.name != run.name else None
-        if config and config["method"]["name"] == "solo" and _task(config) == _task(run.config):
+        if config and config.plan.method.name == "solo" and _task(config) == _task(run.config):
             return listed.name
     return None
 
 
-def _finished(root: Path, listed: Listed) -> dict[str, Any] | None:
+def _finished(root: Path, listed: Listed) -> RunConfig | None:
     """The configuration of a finished run; none where the run is not finished or not sound."""
     try:
         return read_run(root / listed.name).config if listed.status == "finished" else None
@@ -137,8 +138,10 @@ def _finished(root: Path, listed: Listed) -> dict[str, Any] | None:
         return None
 
 
-def _task(config: dict[str, Any]) -> list[Any]:
+def _task(config: RunConfig) -> list[Any]:
     """What two runs must share for their films and seeds to be the same."""
-    data = config.get("data", {})
-    plan = config.get("simulation") or config.get("experiment")
-    return [config["kind"], plan, data.get("fingerprints"), data.get("fingerprint")]
+    if isinstance(config, BenchmarkRun):
+        return [config.experiment, config.data.fingerprint]
+    privacy = config.privacy if isinstance(config, SimulationRun) else None
+    same = config.plan.model_dump(exclude={"method", "package", "run"})
+    return [config.kind, same, privacy, config.data.fingerprints]

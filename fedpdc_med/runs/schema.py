@@ -1,62 +1,145 @@
-"""What a run says of itself: its configuration, its rounds, and what it remembers between them."""
+"""What a run says of itself: its configuration by kind, its rounds, and what it remembers between them."""
 
 import json
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+
+from fedpdc_med.runs.plan import LocalSettings, Plan, Privacy
+
+FORMAT = 1  # of a run directory; raised when an older one can no longer be read
 
 
-class _Method(BaseModel):
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Experiment(_Part):
+    """Everything that fixes a benchmark run, apart from the method; a file of the catalogue with a preset applied."""
+
     name: str
+    title: str = ""
+    preset: str
+    data: Literal["digits", "cifar10", "cifar100", "tiny-imagenet"]
+    model: str
+    norm: Literal["batch", "group"] = "batch"
+    partition: str = "dirichlet"
+    beta: float = Field(default=0.1, gt=0)
+    sites: int = Field(default=10, ge=1)
+    public_per_class: int = Field(ge=0)  # held out of the training images before they are partitioned
+    public_split: Literal["halves", "shared"] = "halves"  # for a method that trains on public images
+    rounds: int = Field(ge=1)
+    epochs: int = Field(ge=1)
+    tau: float = Field(default=1.0, gt=0, le=1)  # fraction of the sites sampled in a round
+    batch_size: int = Field(default=64, ge=1)
+    learning_rate: float = Field(default=0.01, gt=0)
+    momentum: float = Field(default=0.9, ge=0, lt=1)
+    weight_decay: float = Field(default=1e-5, ge=0)
+    images: int | None = Field(default=None, ge=1)  # train on so many of the images only; not the paper's setting
+    seed: int = 0
+    changed: tuple[str, ...] = ()  # the keys that are neither the experiment's own nor its preset's
+
+    @property
+    def local(self) -> LocalSettings:
+        return LocalSettings(**{name: getattr(self, name) for name in LocalSettings.model_fields})
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        """The settings that are neither the experiment's own nor its preset's."""
+        return {key: getattr(self, key) for key in self.changed}
 
 
-class _Site(BaseModel):
+class SiteSummary(_Part):
+    """What is known of a site; a hospital of a federation tells its films only, and only in its answers."""
+
     title: str = ""
     takes_part: bool = True
     films: int = 0
     patients: int = 0
+    films_of_other_classes: int = 0
     training_films: dict[str, int] = {}
+    settings: LocalSettings | None = None
+    privacy: Privacy | None = None
 
 
-class _Data(BaseModel):
-    classes: list[str] | None = None
-    name: str = ""
+class ReferenceFacts(_Part):
+    """What the public reference set is and holds."""
+
+    version: str
+    provenance: str
+    licence: str
+    classes: tuple[str, ...]
+    films: int
+    patients: int
+    splits: dict[str, dict[str, int]]
 
 
-class _Plan(BaseModel):
-    rounds: int = Field(default=0, ge=0)
-    seed: int = 0
-    model: str = ""
+class ImageSource(_Part):
+    """A benchmark's images; the folder as seen from the run, so that no path of the machine is recorded."""
+
+    name: str
+    fingerprint: str
+    folder: str | None = None
 
 
-class _Experiment(_Plan):
-    title: str = ""
+class StoreFingerprints(_Part):
+    """The film stores of a run by site, and `reference`; folders as seen from the run."""
+
+    fingerprints: dict[str, str]
+    sites_folder: str | None = None
+    reference_folder: str | None = None
 
 
-class _Reference(BaseModel):
-    provenance: str = ""
-    films: int = 0
-    splits: dict[str, dict[str, int]] = {}
-
-
-class _Config(BaseModel):
-    """The fields that pages read; others are allowed."""
-
-    kind: str
-    method: _Method
-    classes: list[str] | None = None
-    data: _Data = _Data()
-    simulation: _Plan = _Plan()
-    experiment: _Experiment = _Experiment()
-    sites: dict[str, _Site] = {}
-    reference: _Reference = _Reference()
+class _Run(_Part):
+    format: Literal[1] = 1
+    made_with: dict[str, str]  # fedpdc_med, python, torch, ...
+    git_commit: str | None = None
+    plan: Plan
+    sites: dict[str, SiteSummary] = {}  # a benchmark's sites have nothing to say
 
     @model_validator(mode="after")
-    def _has_classes(self) -> "_Config":
-        classes = self.classes or self.data.classes or []
-        if len(classes) < 2 or len(set(classes)) < len(classes):
-            raise ValueError("it does not name two classes or more, each once")
+    def _has_classes(self) -> "_Run":
+        if len(set(self.plan.classes)) < len(self.plan.classes):
+            raise ValueError("it names a class twice")
         return self
+
+
+class BenchmarkRun(_Run):
+    kind: Literal["benchmark"] = "benchmark"
+    experiment: Experiment
+    data: ImageSource
+
+
+class SimulationRun(_Run):
+    kind: Literal["simulation"] = "simulation"
+    privacy: Privacy | None = None  # of every site, in place of what its site file says
+    reference: ReferenceFacts
+    data: StoreFingerprints
+
+
+class FederationRun(_Run):
+    kind: Literal["federation"] = "federation"
+    engine: str = "nvflare"
+    reference: ReferenceFacts
+    data: StoreFingerprints
+
+
+FilmRun = SimulationRun | FederationRun  # of films, and with a public reference set
+RunConfig = BenchmarkRun | SimulationRun | FederationRun
+_CONFIG: TypeAdapter[RunConfig] = TypeAdapter(Annotated[RunConfig, Field(discriminator="kind")])
+
+
+def config_from(table: dict[str, Any]) -> RunConfig:
+    """The configuration in a run's config.toml; raises a ValueError of a few words."""
+    if table.get("format") != FORMAT:
+        made_with = table.get("made_with")
+        version = made_with.get("fedpdc_med") if isinstance(made_with, dict) else None
+        by = f"version {version}" if isinstance(version, str) else "an earlier version"
+        raise ValueError(f"it was written by {by} of fedpdc_med, whose runs this one does not read; run it again")
+    try:
+        return _CONFIG.validate_python(table)
+    except ValidationError as error:
+        raise ValueError(sentence(error)) from None
 
 
 FileName = Annotated[str, Field(pattern=r"^[^/]+\.safetensors$")]
@@ -114,22 +197,10 @@ class Round(BaseModel):
         return f"accuracy {self.accuracy:.3f}, {self.seconds:.1f} s a round{trouble}"
 
 
-def problem_with_config(config: dict[str, Any]) -> str | None:
-    return _problem(_Config, config)
-
-
-def _problem(kind: type[BaseModel], value: Any) -> str | None:
-    try:
-        kind.model_validate(value)
-    except ValidationError as error:
-        return sentence(error)
-    return None
-
-
 def sentence(error: ValidationError) -> str:
     """The first thing wrong, as 'field: what'; the value itself is not repeated."""
     first = error.errors(include_input=False, include_url=False)[0]
-    where = ".".join(map(str, first["loc"]))
+    where = ".".join(str(part) for part in first["loc"] if part not in ("benchmark", "simulation", "federation"))
     what = first["msg"].removeprefix("Value error, ")
     what = what[0].lower() + what[1:]
     return f"{where}: {what}" if where else what

@@ -8,9 +8,10 @@ import pytest
 from fedpdc_med.benchmarks.catalogue import CATALOGUE, make_experiment
 from fedpdc_med.benchmarks.figures import draw
 from fedpdc_med.benchmarks.figures import rounds_to_reach as rounds_figure
-from fedpdc_med.benchmarks.results import collect, command_of, keep, result_of, run_name, runs_at
+from fedpdc_med.benchmarks.results import KeptResult, collect, command_of, keep, result_of, run_name, runs_at
 from fedpdc_med.benchmarks.run import start
 from fedpdc_med.benchmarks.tables import (
+    MeasuredCost,
     by_score,
     chosen,
     described_scores,
@@ -21,17 +22,24 @@ from fedpdc_med.benchmarks.tables import (
     with_a_choice,
 )
 from fedpdc_med.common.errors import UserError
-from fedpdc_med.methods import make_method
+from fedpdc_med.methods import config_of, make_method
 from fedpdc_med.runs.directory import create_run
+from fedpdc_med.runs.schema import BenchmarkRun, ImageSource
 
-CONFIG = {"kind": "benchmark", "method": {"name": "fedavg"}, "data": {"classes": ["a", "b"]}}
+WORDS = {"soft-accuracy": "correction", "learned": "weighting"}
 
 
-def result(method="fedavg", seed=0, curve=(10.0, 20.0, 30.0), **more):
-    return {
-        "name": f"{method}-{seed}",
+def method(label):
+    """The method of that label, as in `fedpdc soft-accuracy strength=3`."""
+    name, *words = label.split()
+    return config_of(make_method(name, **dict(w.split("=") if "=" in w else (WORDS[w], w) for w in words)))
+
+
+def result(label="fedavg", seed=0, curve=(10.0, 20.0, 30.0), **more):
+    fields = {
+        "name": f"{label}-{seed}",
         "experiment": "cifar10-cnn-b0.1",
-        "method": method,
+        "method": method(label),
         "preset": "quick",
         "seed": seed,
         "changed": {},
@@ -44,9 +52,20 @@ def result(method="fedavg", seed=0, curve=(10.0, 20.0, 30.0), **more):
         "seconds_per_round": 1.0,
         "bytes_per_round": 2_000_000,
         "less_than_paper": "20 of 100 rounds",
-        "command": f"fedpdc benchmark run cifar10-cnn-b0.1 --method {method} --seed {seed}",
+        "command": f"fedpdc benchmark run cifar10-cnn-b0.1 --method {label} --seed {seed}",
+        "made_with": {"fedpdc_med": "0.1.0"},
+        "git_commit": None,
+        "data": ImageSource(name="cifar10", fingerprint="abcdefgh1234"),
         **more,
     }
+    return KeptResult(**fields)
+
+
+def costs(**seconds):
+    return [
+        MeasuredCost(method=method(label), seconds_of_fedavg=each, all_ratios=[each], bytes_per_round=1)
+        for label, each in seconds.items()
+    ]
 
 
 def row_of(rows, method):
@@ -121,7 +140,7 @@ def test_who_never_reached_fedavg_is_told_from_who_was_not_compared():
 
 
 def test_the_time_of_a_round_stands_beside_the_accuracy(tmp_path):
-    (tmp_path / "cost.json").write_text(json.dumps([{"method": "fedprox", "seconds_of_fedavg": 1.14}]))
+    (tmp_path / "cost.json").write_text(json.dumps([one.model_dump() for one in costs(fedprox=1.14)]))
     cost = read_cost(tmp_path / "cost.json")
     rows = table([result(), result("fedprox mu=0.1"), result("moon")], cost)
     assert [row_of(rows, method)["time"] for method in ("fedavg", "fedprox mu=0.1")] == [1.0, 1.14]
@@ -133,7 +152,7 @@ def test_the_time_of_a_round_stands_beside_the_accuracy(tmp_path):
 def test_a_file_without_costs_is_named(tmp_path, text):
     if text is not None:
         (tmp_path / "cost.json").write_text(text)
-    with pytest.raises(UserError, match=r"cost\.json is no file of: fedpdc benchmark cost --keep"):
+    with pytest.raises(UserError, match=r"cost\.json was not written by: fedpdc benchmark cost --keep"):
         read_cost(tmp_path / "cost.json")
 
 
@@ -154,7 +173,7 @@ def test_the_setting_that_scored_best_is_chosen_whatever_the_test_images_say():
         result("moon", score=35.0),
         result("solo", score=None),
     ]
-    assert [(one["method"], one["seed"]) for one in chosen(runs)] == [
+    assert [(one.label, one.seed) for one in chosen(runs)] == [
         ("fedprox mu=1", 0),
         ("fedprox mu=1", 1),
         ("moon", 0),
@@ -216,13 +235,13 @@ def test_a_rerun_with_other_numbers_is_told(tmp_path):
     keep([result()], tmp_path / "kept")
     keep([result(curve=(10.0, 20.0, 31.0))], tmp_path / "mine")
     told = []
-    assert [one["accuracy"] for one in collect([tmp_path / "kept", tmp_path / "mine"], told.append)] == [30.0]
+    assert [one.accuracy for one in collect([tmp_path / "kept", tmp_path / "mine"], told.append)] == [30.0]
     assert told == ["fedavg-0 is there twice, with different numbers (30.00 and 31.00 %); the first is shown."]
     assert collect([tmp_path / "kept", tmp_path / "kept"], told.append) and len(told) == 1
 
 
 def test_runs_on_other_images_stand_in_a_table_of_their_own_without_the_papers_numbers(tmp_path):
-    usual, other = ({"name": "cifar10", "fingerprint": mark} for mark in ("abcdefgh1234", "12345678abcd"))
+    usual, other = (ImageSource(name="cifar10", fingerprint=mark) for mark in ("abcdefgh1234", "12345678abcd"))
     runs = [result(seed=seed, data=usual) for seed in (0, 1)] + [result(data=other, curve=(90.0,))]
     keep(runs[:2], tmp_path / "kept")
     keep(runs[2:], tmp_path / "mine")
@@ -241,19 +260,20 @@ def test_another_task_has_no_number_in_the_paper(changed, same):
 
 
 def test_the_time_of_other_epochs_is_not_guessed():
-    cost = {"server-finetune": 1.01, "moon": 1.7}
+    cost = costs(**{"server-finetune": 1.01, "moon": 1.7})
     rows = table([result(), result("server-finetune server_epochs=3"), result("moon mu=1")], cost)
     assert row_of(rows, "moon mu=1")["time"] == 1.7
     assert row_of(rows, "server-finetune server_epochs=3")[["time"]].isna().all()
 
 
 def test_the_time_of_another_strength_of_fedpdc_ce_is_not_guessed():
-    cost = {"fedpdc-ce": 1.24, "fedpdc-ce strength=1": 1.71, "fedpdc-ce learned": 1.46, "fedpdc soft-accuracy": 1.63}
+    measured = {"fedpdc-ce": 1.24, "fedpdc-ce strength=1": 1.71, "fedpdc-ce learned": 1.46}
+    cost = costs(**measured, **{"fedpdc soft-accuracy": 1.63})
     unknown = ["fedpdc-ce strength=0.3", "fedpdc-ce strength=1 learned"]  # with public minibatches of full size
     known = {"fedpdc-ce": 1.24, "fedpdc-ce strength=1": 1.71, "fedpdc soft-accuracy strength=3": 1.63}
-    rows = table([result(method) for method in [*known, *unknown]], cost)
-    assert {method: row_of(rows, method)["time"] for method in known} == known
-    assert all(row_of(rows, method)[["time"]].isna().all() for method in unknown)
+    rows = table([result(label) for label in [*known, *unknown]], cost)
+    assert {label: row_of(rows, label)["time"] for label in known} == known
+    assert all(row_of(rows, label)[["time"]].isna().all() for label in unknown)
 
 
 def test_changes_of_ones_own_experiment_file_tell_its_runs_apart(tmp_path):
@@ -266,18 +286,20 @@ def test_changes_of_ones_own_experiment_file_tell_its_runs_apart(tmp_path):
     assert command_of(changed, fedavg).startswith("fedpdc benchmark run mine.toml --method fedavg --preset quick")
 
 
-def test_an_unfinished_run_says_how_to_go_on(tmp_path):
-    run = create_run(tmp_path / "run", CONFIG)
+def test_an_unfinished_run_says_how_to_go_on(tmp_path, run_config):
+    run = create_run(tmp_path / "run", run_config(["a", "b"], kind=BenchmarkRun))
     with pytest.raises(UserError, match="is not finished; continue it with: fedpdc resume"):
         result_of(run)
 
 
-@pytest.mark.parametrize("key", result())
+@pytest.mark.parametrize("key", sorted(result().model_fields_set))
 def test_a_kept_result_that_lacks_something_is_named(tmp_path, key):
     keep([result()], tmp_path)
     (file,) = tmp_path.iterdir()
-    file.write_text(json.dumps({name: value for name, value in result().items() if name != key}))
-    with pytest.raises(UserError, match=rf"json is no kept result: it has no '{key}'"):
+    table = json.loads(file.read_text(encoding="utf-8"))
+    del table[key]
+    file.write_text(json.dumps(table), encoding="utf-8")
+    with pytest.raises(UserError, match=rf"json is not a kept result: {key}: field required"):
         collect([tmp_path])
 
 
@@ -289,20 +311,20 @@ def test_the_kept_results_of_the_documents_are_read():
 @pytest.mark.parametrize("text", ["{", "[]", "[" * 100_000, json.dumps({"experiment": "digits"})])
 def test_a_foreign_file_is_named(tmp_path, text):
     (tmp_path / "other.json").write_text(text)
-    with pytest.raises(UserError, match=r"other\.json is no kept result"):
+    with pytest.raises(UserError, match=r"other\.json is not a kept result"):
         collect([tmp_path])
 
 
 def test_what_a_run_calls_itself_never_leads_out_of_the_folder(tmp_path):
     (tmp_path / "kept").mkdir()
-    keep([{**result(), "name": "../outside"}], tmp_path / "kept")
-    draw([{**result(), "preset": "/../../outside"}], tmp_path / "kept")
+    keep([result(name="../outside")], tmp_path / "kept")
+    draw([result(preset="/../../outside")], tmp_path / "kept")
     assert [file.name for file in tmp_path.iterdir()] == ["kept"]
     assert len(list((tmp_path / "kept").iterdir())) == 3
 
 
-def test_a_link_in_a_run_of_a_folder_is_not_copied_into_the_results(tmp_path):
-    run = create_run(tmp_path / "runs" / "a", CONFIG)
+def test_a_link_in_a_run_of_a_folder_is_not_copied_into_the_results(tmp_path, run_config):
+    run = create_run(tmp_path / "runs" / "a", run_config(["a", "b"], kind=BenchmarkRun))
     run.predictions_file.touch()
     (tmp_path / "thesis.txt").write_text("years of work")
     (run.folder / "label_distribution.png").symlink_to(tmp_path / "thesis.txt")
@@ -336,5 +358,5 @@ def test_sharing_the_public_images_is_a_way_of_the_method_and_has_no_honest_scor
     experiment = make_experiment("digits", "quick", "data-sharing", rounds=1, public_split="shared")
     run = start(experiment, make_method("data-sharing"), None, False, tmp_path / "run", False, workers=1)
     found = result_of(run)
-    assert (found["method"], found["changed"], found["score"]) == ("data-sharing shared", {"rounds": 1}, None)
-    assert "--set public_split=shared" in found["command"]
+    assert (found.label, found.changed, found.score) == ("data-sharing shared", {"rounds": 1}, None)
+    assert "--set public_split=shared" in found.command

@@ -4,14 +4,16 @@ import numpy as np
 import pytest
 
 from fedpdc_med.benchmarks.catalogue import CATALOGUE, make_experiment, names, published, read
-from fedpdc_med.benchmarks.results import described, less_than_paper
-from fedpdc_med.benchmarks.run import build, config_of
-from fedpdc_med.cli.benchmark import check_same
+from fedpdc_med.benchmarks.results import less_than_paper
+from fedpdc_med.benchmarks.run import build
+from fedpdc_med.cli.benchmark import same_run
 from fedpdc_med.common.errors import UserError
 from fedpdc_med.datasets import load
 from fedpdc_med.federation.pooled import arranged
-from fedpdc_med.methods import make_method
+from fedpdc_med.methods import label, make_method
 from fedpdc_med.runs.directory import create_run
+from fedpdc_med.runs.plan import MethodConfig
+from fedpdc_med.runs.schema import BenchmarkRun, ImageSource
 
 DIGITS = load("digits")
 
@@ -27,17 +29,24 @@ def pixels(films):
 
 def test_sites_public_and_test_images_are_disjoint_and_complete():
     federation = digits(settings={"correction": "soft-accuracy"})
+    public = federation.coordinator
     held = np.concatenate([site.indices for site in federation.sites.values()])
     assert len(held) == len(set(held.tolist()))
-    assert len(held) + len(federation.weighting) + len(federation.correction) == len(DIGITS.train_labels)
-    of_sites = {federation.pools[0].images[i].numpy().tobytes() for i in held}
-    assert not of_sites & pixels(federation.weighting)
-    assert not pixels(federation.correction) & pixels(federation.weighting)
+    assert len(held) + len(public.weighting) + len(public.correction) == len(DIGITS.train_labels)
+    of_sites = {federation.sites["site-01"].films.images[i].numpy().tobytes() for i in held}
+    assert not of_sites & pixels(public.weighting)
+    assert not pixels(public.correction) & pixels(public.weighting)
 
 
 def test_a_method_that_trains_on_public_images_gets_half_of_the_same_ones():
-    scored_only, trained_on = digits(), digits(settings={"correction": "soft-accuracy"})
-    shared = digits(settings={"correction": "soft-accuracy"}, public_split="shared")
+    scored_only, trained_on, shared = (
+        digits(**how).coordinator
+        for how in (
+            {},
+            {"settings": {"correction": "soft-accuracy"}},
+            {"settings": {"correction": "soft-accuracy"}, "public_split": "shared"},
+        )
+    )
     assert scored_only.correction is None
     assert np.bincount(scored_only.weighting.labels).tolist() == [10] * 10
     assert np.bincount(trained_on.weighting.labels).tolist() == [5] * 10
@@ -51,22 +60,23 @@ def test_a_method_that_trains_on_public_images_gets_half_of_the_same_ones():
     [("data-sharing", 5, 5), ("server-finetune", 5, 5), ("abavg", 0, 10), ("learned-weights", 0, 10)],
 )
 def test_every_competitor_has_the_same_public_images_to_use(method, correction, weighting):
-    federation = digits(method)
-    assert np.bincount(federation.weighting.labels).tolist() == [weighting] * 10
-    assert len(federation.correction or []) == 10 * correction
+    public = digits(method).coordinator
+    assert np.bincount(public.weighting.labels).tolist() == [weighting] * 10
+    assert len(public.correction or []) == 10 * correction
 
 
 def test_reference_only_trains_on_every_public_image_and_pooled_on_every_other():
-    alone, pooled = arranged(digits("reference-only")), arranged(digits("pooled"))
-    assert pixels(alone.pools[0]) == pixels(digits().weighting) and len(alone.pools[0]) == 100
-    assert len(pooled.pools[0]) == len(DIGITS.train_labels) - 100
-    assert not pixels(alone.pools[0]) & pixels(pooled.pools[0])
+    alone = arranged(digits("reference-only")).sites["reference"].films
+    pooled = arranged(digits("pooled")).sites["pooled"].films
+    assert pixels(alone) == pixels(digits().coordinator.weighting) and len(alone) == 100
+    assert len(pooled) == len(DIGITS.train_labels) - 100
+    assert not pixels(alone) & pixels(pooled)
 
 
 @pytest.mark.parametrize("method", ["reference-only", "pooled", "data-sharing"])
 def test_competitors_have_the_rounds_and_epochs_of_the_others(method):
     federation, fedavg = arranged(digits(method, "paper")), digits("fedavg", "paper")
-    assert federation.rounds == fedavg.rounds == 100
+    assert federation.plan.rounds == fedavg.plan.rounds == 100
     assert {site.settings for site in federation.sites.values()} == {fedavg.sites["site-01"].settings}
 
 
@@ -78,8 +88,8 @@ def test_the_seed_fixes_who_gets_what():
 
 def test_a_part_of_the_images_keeps_every_class():
     federation = digits(images=700)
-    assert sum(site.count for site in federation.sites.values()) == 700 - 100
-    assert len(np.unique(federation.pools[0].labels)) == 10
+    assert sum(map(len, federation.sites.values())) == 700 - 100
+    assert len(np.unique(federation.sites["site-01"].films.labels)) == 10
 
 
 @pytest.mark.parametrize("name", names())
@@ -125,10 +135,12 @@ def test_resume_tells_a_run_of_some_images_from_one_of_all(tmp_path):
     fedavg, folder = make_method("fedavg"), tmp_path / "run"
     every, some = (make_experiment("digits", "quick", "fedavg", images=images) for images in (None, 700))
     for there, other, says in ((some, every, "images = 700, not None"), (every, some, "images = None, not 700")):
-        create_run(folder, config_of(there, fedavg, DIGITS, None, folder), overwrite=True)
-        check_same(folder, there, fedavg)
+        plan = build(there, fedavg, DIGITS).plan
+        data = ImageSource(name="digits", fingerprint=DIGITS.fingerprint())
+        run = create_run(folder, BenchmarkRun(made_with={}, plan=plan, experiment=there, data=data), overwrite=True)
+        assert same_run(run, there, fedavg) == run.config
         with pytest.raises(UserError, match=says):
-            check_same(folder, other, fedavg)
+            same_run(run, other, fedavg)
 
 
 def test_a_row_says_in_which_ways_it_did_less_than_the_paper():
@@ -138,6 +150,7 @@ def test_a_row_says_in_which_ways_it_did_less_than_the_paper():
 
 
 def test_a_method_is_described_by_what_is_not_its_default():
-    assert described({"name": "fedpdc", "correction": "penalty", "strength": 10.0}) == "fedpdc"
-    changed = {"name": "fedpdc", "correction": "soft-accuracy", "strength": 1.0}
-    assert described(changed) == "fedpdc soft-accuracy strength=1"
+    defaults = {"correction": "penalty", "strength": 10.0}
+    assert label(MethodConfig(name="fedpdc", settings=defaults)) == "fedpdc"
+    changed = {"correction": "soft-accuracy", "strength": 1.0}
+    assert label(MethodConfig(name="fedpdc", settings=changed)) == "fedpdc soft-accuracy strength=1"

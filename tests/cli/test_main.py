@@ -14,6 +14,7 @@ from fedpdc_med.cli import main
 from fedpdc_med.common.files import only_writer
 from fedpdc_med.federation.checkpoint import read_progress
 from fedpdc_med.runs.directory import Run, read_run
+from fedpdc_med.runs.schema import BenchmarkRun, SimulationRun
 
 COMMAND = [sys.executable, "-m", "fedpdc_med.cli"]
 
@@ -118,10 +119,10 @@ def test_a_benchmark_leaves_the_whole_run_directory(tmp_path):
         "view",
         "source",
     }
-    config = run.config
-    assert config["method"]["name"] == "fedpdc"
-    assert config["method"].items() >= {"correction": "penalty", "strength": 10.0, "weighting": "accuracy"}.items()
-    assert config["experiment"]["rounds"] == 4
+    method = run.plan.method
+    assert method.name == "fedpdc"
+    assert method.settings.items() >= {"correction": "penalty", "strength": 10.0, "weighting": "accuracy"}.items()
+    assert run.config.experiment.rounds == run.plan.rounds == 4
     assert str(tmp_path) not in run.config_file.read_text()
 
 
@@ -269,7 +270,7 @@ def test_resume_of_a_folder_without_a_run_says_so(tmp_path, monkeypatch, capsys)
     (tmp_path / "site").mkdir()
     for content, says in (
         (None, "The folder site is empty"),
-        (b'title = "a web site"', "config.toml of site was not written by fedpdc"),
+        (b'title = "a web site"', "config.toml of site is not as fedpdc writes it"),
         (b'title = "Malm\xf6"', "config.toml of site cannot be read"),
     ):
         if content:
@@ -277,22 +278,19 @@ def test_resume_of_a_folder_without_a_run_says_so(tmp_path, monkeypatch, capsys)
         assert says in mistake(monkeypatch, capsys, "resume", "site")
 
 
-def test_resume_runs_no_hospital_module_that_the_run_itself_names(write_run, tmp_path, monkeypatch, capsys):
+def test_resume_runs_no_site_file_that_the_run_itself_names(write_run, edit_config, tmp_path, monkeypatch, capsys):
     run = write_run(tmp_path / "run", finished=False)
     (run / "theirs").mkdir()
     (run / "theirs" / "north.py").write_text(f"open({str(tmp_path / 'it-ran')!r}, 'w')")
-    config = (run / "config.toml").read_text()
-    (run / "config.toml").write_text(config.replace("[data.", '[data]\nsites_folder = "theirs"\n\n[data.', 1))
+    edit_config(run, lambda config: config["data"].update(sites_folder="theirs"))
     said = mistake(monkeypatch, capsys, "resume", str(run))
     assert not (tmp_path / "it-ran").exists()
     assert "in a folder called 'theirs'" in said and f"fedpdc resume {run} --sites FOLDER" in said
 
 
-@pytest.mark.parametrize("kind", ["simulation", "benchmark"])
+@pytest.mark.parametrize("kind", [SimulationRun, BenchmarkRun])
 def test_a_run_that_is_being_written_is_not_resumed_beside_it(write_run, tmp_path, monkeypatch, capsys, kind):
-    run = write_run(tmp_path / "run", finished=False)
-    text = (run / "config.toml").read_text()
-    (run / "config.toml").write_text(text.replace('kind = "simulation"', f'kind = "{kind}"'))
+    run = write_run(tmp_path / "run", finished=False, kind=kind)
     with only_writer(run):
         said = mistake(monkeypatch, capsys, "resume", str(run))
     assert "another command is writing the run 'run'; wait until it has ended" in said

@@ -8,6 +8,7 @@ import torch
 from fedpdc_med.common.errors import WorkFailed
 from fedpdc_med.engines.local import DeviceEngine, ProcessEngine, chunks, open_engine
 from fedpdc_med.federation.coordinator import Coordinator
+from fedpdc_med.federation.images import Films
 from fedpdc_med.federation.protocol import Assignment, Failure
 from fedpdc_med.methods.learned_weights import SearchWeights
 from fedpdc_med.methods.server_finetune import Finetune
@@ -30,14 +31,14 @@ def processes():
 
 def final_model(federation, engine, folder):
     run = scratch_run(folder)
-    coordinator = Coordinator(federation, engine, run)
-    records = [coordinator.run_round() for _ in range(federation.rounds)]
+    coordinator = Coordinator(federation.plan, federation.coordinator, engine, run)
+    records = [coordinator.run_round() for _ in range(federation.plan.rounds)]
     return run.checkpoint_file.read_bytes(), records
 
 
 def initial(federation, folder):
     run = scratch_run(folder / "initial")
-    Coordinator(federation, DeviceEngine(federation, "cpu"), run)
+    Coordinator(federation.plan, federation.coordinator, DeviceEngine(federation, "cpu"), run)
     return run.checkpoint_file
 
 
@@ -159,10 +160,13 @@ def test_the_next_method_of_a_command_finds_the_workers_of_the_last(tiny_federat
 
 
 def test_a_thousand_sites_run(tiny_federation, tmp_path, processes):
-    few = tiny_federation("fedavg", sites=2)
-    sites = {f"site-{i}": replace(few.sites["site-0"], pool=i) for i in range(1000)}
-    pools = [type(few.pools[0])(few.pools[0].images.clone(), few.pools[0].labels.clone()) for _ in sites]
-    federation = replace(few, sites=sites, pools=pools, tau=0.003, rounds=1)
+    few = tiny_federation("fedavg", sites=2, tau=0.003, rounds=1)
+    one = few.sites["site-0"]
+    sites = {
+        f"site-{i}": replace(one, name=f"site-{i}", films=Films(one.films.images.clone(), one.films.labels.clone()))
+        for i in range(1000)
+    }
+    federation = replace(few, sites=sites, coordinator=replace(few.coordinator, sites=tuple(sites)))
     expected, _ = final_model(federation, DeviceEngine(federation, "cpu"), tmp_path / "here")
     state, records = final_model(federation, processes(federation, 2), tmp_path / "there")
     assert [site.status for site in records[0].sites.values()].count("ok") == 3

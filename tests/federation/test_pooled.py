@@ -9,11 +9,11 @@ from safetensors.torch import load_file
 
 from fedpdc_med.engines.local import DeviceEngine
 from fedpdc_med.federation.coordinator import Coordinator
+from fedpdc_med.federation.data import initial_model
 from fedpdc_med.federation.images import Films, TrainingFilms
 from fedpdc_med.federation.local_training import train_locally
-from fedpdc_med.federation.pooled import arranged, joined, selected, usual_site
+from fedpdc_med.federation.pooled import arranged, joined, selected
 from fedpdc_med.federation.protocol import seed_for
-from fedpdc_med.methods import make_method
 from fedpdc_med.methods.parts import Parts
 from fedpdc_med.runs.directory import scratch_run
 
@@ -22,18 +22,22 @@ def pixels(films):
     return [image.numpy().tobytes() for image in films.images]
 
 
+def of_sites(federation):
+    return [site.films for site in federation.sites.values()]
+
+
 def after_one_round(federation, folder):
     run = scratch_run(folder)
-    record = Coordinator(federation, DeviceEngine(federation, "cpu"), run).run_round()
+    record = Coordinator(federation.plan, federation.coordinator, DeviceEngine(federation, "cpu"), run).run_round()
     return load_file(run.checkpoint_file), record
 
 
 def trained(federation, films, settings, seed):
     """Plain cross-entropy from the initial model, as one site would."""
-    model = federation.initial_model()
+    model = initial_model(federation.plan)
     train_locally(
         model.to(memory_format=torch.channels_last),
-        TrainingFilms(films, None, federation.preparation),
+        TrainingFilms(films, None, federation.plan.preparation),
         Parts(),
         settings,
         round=1,
@@ -60,10 +64,12 @@ def test_joined_films_keep_their_order_and_can_be_cropped():
 def test_pooled_is_fedavg_over_one_site_with_all_films(tiny_federation, tmp_path):
     federation = tiny_federation("pooled")
     pooled = arranged(federation)
-    assert list(pooled.sites) == ["pooled"] and pooled.sites["pooled"].count == 30 + 40 + 50 + 60
-    assert pixels(pooled.pools[0]) == [image for pool in federation.pools for image in pixels(pool)]
+    assert list(pooled.sites) == ["pooled"] and len(pooled.sites["pooled"]) == 30 + 40 + 50 + 60
+    assert pixels(pooled.sites["pooled"].films) == [image for films in of_sites(federation) for image in pixels(films)]
     state, record = after_one_round(pooled, tmp_path / "run")
-    every = Films(*(torch.cat([getattr(pool, part) for pool in federation.pools]) for part in ("images", "labels")))
+    every = Films(
+        *(torch.cat([getattr(films, part) for films in of_sites(federation)]) for part in ("images", "labels"))
+    )
     settings = federation.sites["site-0"].settings
     assert same(state, trained(federation, every, settings, seed_for(0, "train", 1, "pooled")))
     assert (record.sites["pooled"].weight, record.bytes) == (1, 0)
@@ -71,28 +77,33 @@ def test_pooled_is_fedavg_over_one_site_with_all_films(tiny_federation, tmp_path
 
 def test_pooled_takes_the_films_that_the_sites_hold_and_no_other(tiny_federation):
     federation = tiny_federation("pooled", sites=2)
-    some = dataclasses.replace(federation.sites["site-0"], indices=np.array([4, 2]), count=2)
+    some = dataclasses.replace(federation.sites["site-0"], indices=np.array([4, 2]))
     pooled = arranged(dataclasses.replace(federation, sites={**federation.sites, "site-0": some}))
-    first = pixels(federation.pools[0])
-    assert pixels(pooled.pools[0]) == [first[4], first[2], *pixels(federation.pools[1])]
+    first, second = map(pixels, of_sites(federation))
+    assert pixels(pooled.sites["pooled"].films) == [first[4], first[2], *second]
 
 
 def test_reference_only_never_holds_a_film_of_a_site(tiny_federation, tmp_path):
     federation = tiny_federation("reference-only")
     alone = arranged(federation)
-    of_sites = {image for pool in federation.pools for image in pixels(pool)}
-    held = [image for pool in alone.pools for image in pixels(pool)]
-    assert held == pixels(federation.correction) + pixels(federation.weighting)
-    assert not of_sites & set(held)
+    public = federation.coordinator
+    held = [image for films in of_sites(alone) for image in pixels(films)]
+    assert held == pixels(public.correction) + pixels(public.weighting)
+    assert not {image for films in of_sites(federation) for image in pixels(films)} & set(held)
     state, _ = after_one_round(alone, tmp_path / "one")
-    blank = [dataclasses.replace(pool, images=torch.zeros_like(pool.images)) for pool in federation.pools]
-    without, _ = after_one_round(arranged(dataclasses.replace(federation, pools=blank)), tmp_path / "two")
+    blank = {
+        name: dataclasses.replace(site, films=Films(torch.zeros_like(site.films.images), site.films.labels))
+        for name, site in federation.sites.items()
+    }
+    without, _ = after_one_round(arranged(dataclasses.replace(federation, sites=blank)), tmp_path / "two")
     assert same(state, without)
 
 
 def test_a_reference_without_a_correction_split_is_used_whole(tiny_federation):
-    federation = dataclasses.replace(tiny_federation("reference-only"), correction=None)
-    assert pixels(arranged(federation).pools[0]) == pixels(federation.weighting)
+    federation = tiny_federation("reference-only")
+    public = dataclasses.replace(federation.coordinator, correction=None)
+    (films,) = of_sites(arranged(dataclasses.replace(federation, coordinator=public)))
+    assert pixels(films) == pixels(public.weighting)
 
 
 def test_every_other_method_keeps_its_sites(tiny_federation):
@@ -102,7 +113,7 @@ def test_every_other_method_keeps_its_sites(tiny_federation):
 
 def test_who_is_no_site_trains_as_most_sites_do(tiny_federation):
     federation = tiny_federation("pooled", per_site={0: {"epochs": 7}, 2: {"batch_size": 3}})
-    assert usual_site(federation) is federation.sites["site-1"]
+    assert federation.coordinator.settings == federation.sites["site-1"].settings
     assert arranged(federation).sites["pooled"].settings == federation.sites["site-1"].settings
 
 
@@ -110,18 +121,16 @@ def test_who_is_no_site_trains_as_most_sites_do(tiny_federation):
 def test_data_sharing_steps_run_over_a_sites_films_and_the_correction_split_together(
     tiny_federation, tmp_path, indices, copies
 ):
-    federation = dataclasses.replace(
-        tiny_federation("data-sharing", sites=1), method=make_method("data-sharing", copies=copies)
-    )
+    federation = tiny_federation("data-sharing", sites=1, settings={"copies": copies})
     site = federation.sites["site-0"]
     if indices is not None:
-        site = dataclasses.replace(site, indices=indices, count=len(indices))
+        site = dataclasses.replace(site, indices=indices)
         federation = dataclasses.replace(federation, sites={"site-0": site})
     state, record = after_one_round(federation, tmp_path / "run")
-    own, public = federation.pools[0], federation.correction
+    own, public = site.films, federation.coordinator.correction
     mine = slice(None) if indices is None else indices
     images = torch.cat([own.images[mine], *[public.images] * copies])
     labels = torch.cat([own.labels[mine], *[public.labels] * copies])
     union = Films.of(images.numpy(), labels.numpy())
     assert same(state, trained(federation, union, site.settings, seed_for(0, "train", 1, "site-0")))
-    assert record.sites["site-0"].films == site.count  # the weight counts its own films
+    assert record.sites["site-0"].films == len(site)  # the weight counts its own films

@@ -14,8 +14,9 @@ from fedpdc_med.federation.images import Films
 from fedpdc_med.imaging.store import read_store
 from fedpdc_med.models.inference import predict
 from fedpdc_med.review.film_images import gather, images_of
-from fedpdc_med.review.gradcam import load_model, maps, preparation_of, side_by_side
+from fedpdc_med.review.gradcam import load_model, maps, side_by_side
 from fedpdc_med.runs.listing import open_run
+from fedpdc_med.runs.schema import BenchmarkRun
 
 
 @pytest.fixture
@@ -29,7 +30,7 @@ def test_every_predicted_film_is_found_with_the_pixels_that_the_model_saw(view):
     images = shelf.images(list(frame["site"]), list(frame["film"]))
     assert all(image is not None and image.shape == (1, 48, 48) for image in images)
     films = Films.of(np.stack(images), np.zeros(len(images)))
-    again = predict(load_model(view, 1, 48), films.images, preparation_of(view), 0, len(images))
+    again = predict(load_model(view), films.images, view.plan.preparation, 0, len(images))
     recorded = frame[[f"p:{name}" for name in view.classes]].to_numpy()
     assert again == pytest.approx(recorded, abs=1e-4)
 
@@ -71,7 +72,7 @@ def test_gathered_films_keep_image_label_and_shape_together(view):
     assert gather(shelf, ["unheard of"], 5) is None
 
 
-def test_a_benchmark_shows_its_test_images_while_they_are_the_same(tmp_path):
+def test_a_benchmark_shows_its_test_images_while_they_are_the_same(tmp_path, edit_config):
     from fedpdc_med.methods import make_method
 
     experiment = make_experiment("digits", "quick", "fedavg", rounds=1)
@@ -80,16 +81,18 @@ def test_a_benchmark_shows_its_test_images_while_they_are_the_same(tmp_path):
     shelf = images_of(view)
     first = view.predictions.iloc[0]
     (image,) = shelf.images([first["site"]], [first["film"]])
-    heat = maps(load_model(view, 1, 16), preparation_of(view), image[None], [0])
+    heat = maps(load_model(view), view.plan.preparation, image[None], [0])
     assert heat.shape == (1, 16, 16) and 0 <= heat.min() <= heat.max() <= 1
     assert side_by_side(image, heat[0]).startswith(b"\x89PNG")
-    view.config["data"]["fingerprint"] = "another"
-    assert "differ" in images_of(view).why_not("")
+    edit_config(view.folder, lambda config: config["data"].update(fingerprint="another"))
+    assert "differ" in images_of(open_run(tmp_path, "digits")).why_not("")
 
 
-def test_a_benchmarks_images_come_from_the_readers_own_folder_and_from_no_pickle(tmp_path, write_run, monkeypatch):
+def test_a_benchmarks_images_come_from_the_readers_own_folder_and_from_no_pickle(
+    tmp_path, write_run, edit_config, monkeypatch
+):
     files = [*(f"data_batch_{k}" for k in range(1, 6)), "test_batch"]
-    write_run(tmp_path / "runs" / "a")
+    write_run(tmp_path / "runs" / "a", kind=BenchmarkRun)
     binary, python = tmp_path / "runs" / "a" / "cifar-10-batches-bin", tmp_path / "python" / "cifar-10-batches-py"
     for folder in (binary, python):
         folder.mkdir(parents=True)
@@ -98,9 +101,9 @@ def test_a_benchmarks_images_come_from_the_readers_own_folder_and_from_no_pickle
         entry = {"data": np.full((1, 3072), k, np.uint8), "labels": [k]}
         (python / name).write_bytes(pickle.dumps(entry, protocol=2))
     images = load("cifar10", python)
-    view = open_run(tmp_path / "runs", "a")
     data = {"name": "cifar10", "fingerprint": images.fingerprint(), "folder": "."}  # the run brings its images along
-    view.config.update(kind="benchmark", data=data)
+    edit_config(tmp_path / "runs" / "a", lambda config: config.update(data=data))
+    view = open_run(tmp_path / "runs", "a")
     for folder, shown in (("", False), (tmp_path / "python", False), (binary.parent, True)):
         monkeypatch.setenv("FEDPDC_DATA", str(folder))
         shelf = images_of(view)
@@ -110,15 +113,15 @@ def test_a_benchmarks_images_come_from_the_readers_own_folder_and_from_no_pickle
     assert np.array_equal(image, np.full((3, 32, 32), 5))
 
 
-def test_a_model_file_of_another_network_is_a_sentence(view, tmp_path):
+def test_a_model_file_of_another_network_is_a_sentence(view, tmp_path, edit_config):
     shutil.copytree(view.folder, tmp_path / "runs" / "tiny")
+    edit_config(tmp_path / "runs" / "tiny", lambda config: config["plan"]["network"].update(name="cnn"))
     other = open_run(tmp_path / "runs", "tiny")
-    other.config["simulation"]["model"] = "cnn"
     with pytest.raises(UserError, match="does not fit this run"):
-        load_model(other, 1, 48)
+        load_model(other)
     (other.folder / "model.safetensors").write_bytes(b"cos\nsystem\n(S'echo pickle'\ntR.")
     with pytest.raises(UserError, match="does not fit this run"):
-        load_model(open_run(tmp_path / "runs", "tiny"), 1, 48)
+        load_model(open_run(tmp_path / "runs", "tiny"))
     (other.folder / "model.safetensors").unlink()
     with pytest.raises(UserError, match="no global model"):
-        load_model(other, 1, 48)
+        load_model(other)

@@ -4,11 +4,9 @@ import base64
 import re
 import subprocess
 import sys
-import tomllib
 from html.parser import HTMLParser
 
 import numpy as np
-import tomli_w
 
 from fedpdc_med.evaluation.calibration import calibration
 from fedpdc_med.evaluation.confusion import dangerous_cells
@@ -255,17 +253,18 @@ def test_the_worst_of_several_outside_sites_is_said_to_be_that(tmp_path, write_r
     assert "the worst of 2 sites outside" in read.text
 
 
-def as_federation(folder, silent):
-    """As a coordinator writes it: no patients, and nothing of a hospital that never answered."""
-    config = tomllib.loads((folder / "config.toml").read_text())
-    for name, site in config["sites"].items():
-        del site["patients"]
-        if name == silent:
-            site |= {"films": 0, "training_films": {}}
-    (folder / "config.toml").write_text(tomli_w.dumps(config))
+def test_what_hospitals_did_not_tell_is_no_number(tmp_path, write_run, edit_config):
+    def as_federation(folder, silent):
+        """As a coordinator writes it: no patients, and nothing of a hospital that never answered."""
 
+        def change(config):
+            for name, site in config["sites"].items():
+                del site["patients"]
+                if name == silent:
+                    site |= {"films": 0, "training_films": {}}
 
-def test_what_hospitals_did_not_tell_is_no_number(tmp_path, write_run):
+        edit_config(folder, change)
+
     never = {(t, "hill"): ("failed", "no answer within 20 s") for t in range(1, 5)}
     as_federation(write_run(tmp_path / "a", missing=never), silent="hill")
     read = report_of(tmp_path, "a")[1]

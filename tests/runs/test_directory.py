@@ -24,7 +24,6 @@ from fedpdc_med.federation.checkpoint import (
 from fedpdc_med.runs.directory import begin_run, create_run, read_run
 from fedpdc_med.runs.schema import Progress, Round
 
-CONFIG = {"kind": "simulation", "method": {"name": "fedavg"}, "classes": ["normal", "covid-19"]}
 PREDICTIONS = pd.DataFrame({"film": ["film-1"], "p:normal": [0.5]})
 
 
@@ -36,19 +35,29 @@ def line(t):
     return Round(round=t, seconds=1.0, accuracy=t / 10, recall={}, sites={})
 
 
-def run_after(folder, rounds):
-    """A run after so many rounds; the model of round t holds three times t."""
-    run = create_run(folder, CONFIG)
-    for t in range(rounds + 1):
-        begin_checkpoint(run, state(t), Progress(round=t, scores={"harbor": t / 10}))
-        commit(run, line(t) if t else None)
-    return run
+@pytest.fixture(scope="module")
+def config(run_config):
+    return run_config(["normal", "covid-19"])
+
+
+@pytest.fixture(scope="module")
+def run_after(config):
+    """run_after(folder, rounds): a run after so many rounds; the model of round t holds three times t."""
+
+    def made(folder, rounds):
+        run = create_run(folder, config)
+        for t in range(rounds + 1):
+            begin_checkpoint(run, state(t), Progress(round=t, scores={"harbor": t / 10}))
+            commit(run, line(t) if t else None)
+        return run
+
+    return made
 
 
 # ---- what a kill leaves
 
 
-def test_a_whole_line_of_a_round_whose_checkpoint_was_never_in_place_is_rolled_back(tmp_path):
+def test_a_whole_line_of_a_round_whose_checkpoint_was_never_in_place_is_rolled_back(tmp_path, run_after):
     run = run_after(tmp_path / "run", rounds=2)
     begin_checkpoint(run, state(3), Progress(round=3))
     with run.rounds_file.open("a") as lines:  # `commit` up to its last step
@@ -61,7 +70,7 @@ def test_a_whole_line_of_a_round_whose_checkpoint_was_never_in_place_is_rolled_b
     assert load_file(again.checkpoint_file)["weight"].tolist() == [2, 2, 2]
 
 
-def test_a_next_checkpoint_that_was_cut_short_is_written_anew(tmp_path):
+def test_a_next_checkpoint_that_was_cut_short_is_written_anew(tmp_path, run_after):
     run = run_after(tmp_path / "run", rounds=1)
     run.next_checkpoint_file.write_bytes(b"half of a che")
     assert read_progress(run).round == 1
@@ -82,7 +91,7 @@ finish(read_run(Path(sys.argv[1])), pd.DataFrame({"film": [f"film-{k}" for k in 
 """
 
 
-def test_a_kill_in_the_middle_of_the_predictions_leaves_a_run_to_finish(tmp_path):
+def test_a_kill_in_the_middle_of_the_predictions_leaves_a_run_to_finish(tmp_path, run_after):
     run = run_after(tmp_path / "run", rounds=2)
     done = subprocess.run([sys.executable, "-c", FINISH, str(run.folder)])
     assert done.returncode == -signal.SIGXFSZ
@@ -94,7 +103,7 @@ def test_a_kill_in_the_middle_of_the_predictions_leaves_a_run_to_finish(tmp_path
     assert load_file(run.model_file)["weight"].tolist() == [2, 2, 2]
 
 
-def test_updates_of_an_open_round_go_and_models_that_sites_keep_stay(tmp_path):
+def test_updates_of_an_open_round_go_and_models_that_sites_keep_stay(tmp_path, run_after):
     run = run_after(tmp_path / "run", rounds=1)
     for name in ("harbor.round1.safetensors", "harbor.round2.safetensors"):
         (run.site_models / name).write_bytes(b"")
@@ -105,29 +114,29 @@ def test_updates_of_an_open_round_go_and_models_that_sites_keep_stay(tmp_path):
 # ---- folders that hold something else
 
 
-def test_a_folder_with_other_things_is_no_place_for_a_run(tmp_path):
+def test_a_folder_with_other_things_is_no_place_for_a_run(tmp_path, config):
     (tmp_path / "holiday.jpg").write_text("a picture")
     for overwrite in (False, True):
         with pytest.raises(UserError, match="is not empty and contains no run; choose another folder"):
-            create_run(tmp_path, CONFIG, overwrite)
-        with pytest.raises(UserError, match="contains no run"), begin_run(tmp_path, CONFIG, overwrite):
+            create_run(tmp_path, config, overwrite)
+        with pytest.raises(UserError, match="contains no run"), begin_run(tmp_path, config, overwrite):
             pass
     assert [file.name for file in tmp_path.iterdir()] == ["holiday.jpg"]  # no lock either
 
 
-def test_a_config_of_another_program_is_not_overwritten(tmp_path):
+def test_a_config_of_another_program_is_not_overwritten(tmp_path, config):
     (tmp_path / "config.toml").write_text('title = "a web site"\n')
     with pytest.raises(UserError, match="is not a run's; choose another folder"):
-        create_run(tmp_path, CONFIG, overwrite=True)
+        create_run(tmp_path, config, overwrite=True)
     assert (tmp_path / "config.toml").read_text() == 'title = "a web site"\n'
 
 
-def test_a_run_that_is_there_is_replaced_only_on_request_and_decisions_stay(tmp_path):
+def test_a_run_that_is_there_is_replaced_only_on_request_and_decisions_stay(tmp_path, run_after, config):
     run = run_after(tmp_path / "run", rounds=2)
     (run.folder / "review.json").write_text("what reviewers decided")
     with pytest.raises(UserError, match="already contains a run"):
-        create_run(run.folder, CONFIG)
-    create_run(run.folder, {**CONFIG, "classes": ["a", "b"]}, overwrite=True)
+        create_run(run.folder, config)
+    create_run(run.folder, config, overwrite=True)
     assert sorted(file.name for file in run.folder.iterdir()) == ["config.toml", "review.json", "site_models"]
 
 
@@ -142,7 +151,7 @@ def test_a_run_that_is_there_is_replaced_only_on_request_and_decisions_stay(tmp_
         '{"round": 1, "scores": {}, "kept": {"harbor": "../../other/model.safetensors"}}',
     ],
 )
-def test_a_damaged_checkpoint_says_to_start_again(tmp_path, progress):
+def test_a_damaged_checkpoint_says_to_start_again(tmp_path, progress, run_after):
     from safetensors.torch import save_file
 
     run = run_after(tmp_path / "run", rounds=1)
@@ -161,7 +170,7 @@ def test_a_config_nested_without_end_is_unreadable_like_any_other(tmp_path, text
         read_run(tmp_path)
 
 
-def test_a_round_nested_without_end_is_passed_over_like_a_torn_one(tmp_path):
+def test_a_round_nested_without_end_is_passed_over_like_a_torn_one(tmp_path, run_after):
     run = run_after(tmp_path / "run", rounds=1)
     with run.rounds_file.open("a") as lines:
         lines.write("[" * 100_000)
@@ -172,31 +181,31 @@ def test_a_round_nested_without_end_is_passed_over_like_a_torn_one(tmp_path):
 
 WRITE = """import sys, time
 from pathlib import Path
-from fedpdc_med.runs.directory import begin_run
-CONFIG = {"kind": "simulation", "method": {"name": "fedavg"}, "classes": ["a", "b"]}
-with begin_run(Path(sys.argv[1]), CONFIG):
+from fedpdc_med.runs.directory import begin_run, read_run
+with begin_run(Path(sys.argv[1]), read_run(Path(sys.argv[2])).config):
     print("begun", flush=True)
     time.sleep(600)
 """
 
 
-def test_a_second_writer_is_refused_until_the_first_is_gone(tmp_path):
-    folder = tmp_path / "run"
-    with subprocess.Popen([sys.executable, "-c", WRITE, str(folder)], stdout=subprocess.PIPE, text=True) as first:
+def test_a_second_writer_is_refused_until_the_first_is_gone(tmp_path, run_after, config):
+    folder, other = tmp_path / "run", run_after(tmp_path / "other", rounds=0).folder
+    command = [sys.executable, "-c", WRITE, str(folder), str(other)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as first:
         assert first.stdout.readline() == "begun\n"
-        for second in (only_writer(folder), begin_run(folder, CONFIG, overwrite=True)):
+        for second in (only_writer(folder), begin_run(folder, config, overwrite=True)):
             with pytest.raises(UserError, match="another command is writing the run 'run'"), second:
                 pass
-        assert read_run(folder).classes == ["a", "b"]
+        assert read_run(folder).config == config
         first.kill()
-    with begin_run(folder, CONFIG, overwrite=True) as run:
-        assert run.config == CONFIG
+    with begin_run(folder, config, overwrite=True) as run:
+        assert run.config == config
 
 
-def test_a_start_that_was_killed_before_it_wrote_anything_can_be_repeated(tmp_path):
+def test_a_start_that_was_killed_before_it_wrote_anything_can_be_repeated(tmp_path, config):
     (tmp_path / "job.lock").touch()
-    with begin_run(tmp_path, CONFIG) as run:
-        assert run.config == CONFIG
+    with begin_run(tmp_path, config) as run:
+        assert run.config == config
 
 
 # ---- a run that somebody else made
@@ -217,7 +226,7 @@ def theirs(tmp_path):
 
 
 @pytest.mark.parametrize("name", ENTRIES)
-def test_a_link_in_a_run_is_refused_before_anything_is_read_or_written(tmp_path, theirs, name):
+def test_a_link_in_a_run_is_refused_before_anything_is_read_or_written(tmp_path, theirs, name, run_after, config):
     run = run_after(tmp_path / "run", rounds=1)
     entry = run.folder / name
     if name == "site_models":
@@ -230,18 +239,18 @@ def test_a_link_in_a_run_is_refused_before_anything_is_read_or_written(tmp_path,
     with pytest.raises(UserError, match=rf"^{name} in the folder run is a link"):
         read_run(run.folder)
     with pytest.raises(UserError, match=rf"^{name} in the folder run is a link"):
-        create_run(run.folder, CONFIG, overwrite=True)
+        create_run(run.folder, config, overwrite=True)
     assert {file.name: file.read_text() for file in theirs.iterdir()} == before
 
 
-def test_a_link_among_the_updates_is_refused(tmp_path, theirs):
+def test_a_link_among_the_updates_is_refused(tmp_path, theirs, run_after):
     run = run_after(tmp_path / "run", rounds=1)
     (run.site_models / "harbor.round2.safetensors").symlink_to(theirs / "thesis.txt")
     with pytest.raises(UserError, match=r"harbor\.round2\.safetensors in the folder site_models is a link"):
         read_run(run.folder)
 
 
-def test_a_pipe_in_a_run_is_refused_and_not_waited_for(tmp_path):
+def test_a_pipe_in_a_run_is_refused_and_not_waited_for(tmp_path, run_after):
     run = run_after(tmp_path / "run", rounds=1)
     run.rounds_file.unlink()
     os.mkfifo(run.rounds_file)
@@ -250,13 +259,13 @@ def test_a_pipe_in_a_run_is_refused_and_not_waited_for(tmp_path):
             read()
 
 
-def test_the_folder_of_a_run_may_itself_be_a_link(tmp_path):
+def test_the_folder_of_a_run_may_itself_be_a_link(tmp_path, run_after):
     run = run_after(tmp_path / "run", rounds=1)
     (tmp_path / "known-as").symlink_to(run.folder)
     assert read_progress(read_run(tmp_path / "known-as")).round == 1
 
 
-def test_a_link_that_appears_after_the_run_was_opened_is_not_written_through(tmp_path, theirs):
+def test_a_link_that_appears_after_the_run_was_opened_is_not_written_through(tmp_path, theirs, run_after):
     run = run_after(tmp_path / "run", rounds=1)
     thesis = theirs / "thesis.txt"
     names = ("checkpoint.safetensors.next", "model.safetensors", "config.toml", "predictions.parquet")

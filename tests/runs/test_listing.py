@@ -1,12 +1,12 @@
 import os
-import tomllib
+import re
 
 import pandas as pd
 import pytest
-import tomli_w
 
 from fedpdc_med.common.errors import UserError
 from fedpdc_med.runs.listing import first_shown, list_runs, open_run, solo_beside, unfinished
+from fedpdc_med.runs.schema import BenchmarkRun, FederationRun
 
 
 def sentence_of(root, name):
@@ -22,7 +22,7 @@ def test_a_finished_run_is_opened_with_everything(tmp_path, write_run):
         tmp_path / "a", external={"normal": (1, 2), "pneumonia": (1, 2), "covid-19": (1, 2), "tuberculosis": (1, 2)}
     )
     view = open_run(tmp_path, "a")
-    assert (view.status, view.method, view.planned_rounds, len(view.rounds)) == ("finished", "fedpdc", 4, 4)
+    assert (view.status, view.method, view.plan.rounds, len(view.rounds)) == ("finished", "fedpdc", 4, 4)
     assert view.classes == ["normal", "pneumonia", "covid-19", "tuberculosis"]
     assert view.models == ["global"]
     assert view.splits == ["holdout", "external", "local", "weighting"]
@@ -38,15 +38,13 @@ def test_the_listing_tells_finished_unfinished_and_other_folders_apart(tmp_path,
     assert listing == {"done": "finished", "going": "running", "holiday-pictures": "no run"}
 
 
-def test_what_continues_a_run_is_said_so_that_it_works(tmp_path, write_run):
+def test_what_continues_a_run_is_said_so_that_it_works(tmp_path, write_run, edit_config):
     folder = write_run(tmp_path / "going", finished=False)
     assert unfinished(open_run(tmp_path, "going")).endswith("fedpdc resume going")
-    config = (folder / "config.toml").read_text()
-    own = config.replace("[data.", '[data]\nsites_folder = "../hospitals"\n\n[data.', 1)
-    (folder / "config.toml").write_text(own)
+    edit_config(folder, lambda config: config["data"].update(sites_folder="../hospitals"))
     assert unfinished(open_run(tmp_path, "going")).endswith("fedpdc resume going --sites FOLDER")
-    (folder / "config.toml").write_text(f"{config}\n[federation]\n")
-    assert unfinished(open_run(tmp_path, "going")).endswith("fedpdc federation run")
+    write_run(tmp_path / "across", finished=False, kind=FederationRun)
+    assert unfinished(open_run(tmp_path, "across")).endswith("fedpdc federation run")
 
 
 def test_a_folder_that_is_not_there_lists_nothing(tmp_path):
@@ -65,16 +63,33 @@ def test_an_empty_folder_and_a_foreign_one_are_said_to_hold_no_run(tmp_path):
     ("text", "said"),
     [
         ("kind = ", "cannot be read"),
-        ("[tool.ruff]\nline-length = 120\n", "not written by fedpdc: kind"),
-        ('kind = "simulation"\nclasses = ["a"]\n[method]\nname = "fedpdc"\n', "two classes"),
-        ('kind = "simulation"\nclasses = ["a", "a"]\n[method]\nname = "fedpdc"\n', "two classes"),
-        ('kind = "simulation"\nclasses = ["a", "b"]\nsites = 3\n[method]\nname = "fedpdc"\n', "sites"),
+        ("[tool.ruff]\nline-length = 120\n", "written by an earlier version of fedpdc_med"),
+        ('kind = "simulation"\nclasses = ["a", "b"]\n[method]\nname = "fedpdc"\n', "an earlier version"),
+        ('format = 2\n[made_with]\nfedpdc_med = "0.3.0"\n', "written by version 0.3.0 of fedpdc_med"),
+        ("format = 1\n", "kind"),
     ],
 )
 def test_a_config_of_something_else_is_named(tmp_path, text, said):
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "config.toml").write_text(text)
     assert said in sentence_of(tmp_path, "other")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda config: config["plan"].update(classes=["a"]), "plan.classes"),
+        (lambda config: config["plan"].update(classes=["a", "a"]), "names a class twice"),
+        (lambda config: config["plan"].update(rounds=0), "plan.rounds"),
+        (lambda config: config.update(sites=3), "sites"),
+        (lambda config: config.update(kind="survey"), "kind|survey"),
+        (lambda config: config.pop("reference"), "reference: field required"),
+        (lambda config: config.update(colour="red"), "colour"),
+    ],
+)
+def test_a_config_with_something_wrong_says_what(tmp_path, write_run, edit_config, change, said):
+    edit_config(write_run(tmp_path / "other"), change)
+    assert re.search(said, sentence_of(tmp_path, "other"))
 
 
 def test_a_config_that_is_no_text_is_named(tmp_path):
@@ -183,8 +198,7 @@ def test_comparisons_made_after_a_run_do_not_come_before_it(tmp_path, write_run)
 
 def test_a_benchmark_an_unfinished_or_a_damaged_run_does_not_come_before_a_finished_one(tmp_path, write_run):
     write_run(tmp_path / "main")
-    benchmark = write_run(tmp_path / "benchmark") / "config.toml"
-    benchmark.write_text(tomli_w.dumps(tomllib.loads(benchmark.read_text()) | {"kind": "benchmark"}))
+    write_run(tmp_path / "benchmark", kind=BenchmarkRun)
     write_run(tmp_path / "running", finished=False)
     (write_run(tmp_path / "damaged") / "config.toml").write_text("kind =")
     assert shown_first(tmp_path) == "main"

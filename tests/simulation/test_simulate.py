@@ -82,9 +82,9 @@ def test_every_method_leaves_a_run_on_the_same_films(simulated):
     assert set(frames["run"]["split"]) == {"holdout", "weighting", "local", "external"}
     holdout = [tuple(frame[frame["split"] == "holdout"].drop_duplicates("film")["film"]) for frame in frames.values()]
     assert holdout[0] and holdout[0] == holdout[1] == holdout[2]
-    config = runs["run"].config
-    assert config["sites"]["outside"]["takes_part"] is False
-    assert config["sites"]["north"]["training_films"]["normal"] in range(8, 13)
+    sites = runs["run"].sites
+    assert sites["outside"].takes_part is False
+    assert sites["north"].training_films["normal"] in range(8, 13)
     assert "north" in runs["run"].rounds[0].sites and "outside" not in runs["run"].rounds[0].sites
 
 
@@ -93,7 +93,7 @@ def test_pooled_trains_in_one_place_on_the_films_of_the_sites_that_take_part(sim
     done = simulate(folder, "--method", "pooled", "--out", "pooled")
     assert done.returncode == 0, done.stderr
     run = read_run(folder / "pooled")
-    counts = [sum(site["training_films"].values()) for site in run.config["sites"].values() if site["takes_part"]]
+    counts = [sum(site.training_films.values()) for site in run.sites.values() if site.takes_part]
     assert {name: site.films for name, site in run.rounds[0].sites.items()} == {"pooled": sum(counts)}
     assert len(counts) == 2 and "north" in done.stdout
 

@@ -3,29 +3,26 @@
 import contextlib
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from fedpdc_med import __version__
 from fedpdc_med.common.errors import UserError
 from fedpdc_med.common.paths import home, site_store
 from fedpdc_med.engines.flare.messages import ASSIGNED, BadMessage, Refused, packed, unpacked, unpacked_films
-from fedpdc_med.engines.worker import Workbench
+from fedpdc_med.engines.flare.policy import states_of
+from fedpdc_med.engines.worker import AtSites, Bench, this_device
 from fedpdc_med.federation.checkpoint import replace_model
-from fedpdc_med.federation.data import Federation, SiteFilms
 from fedpdc_med.federation.images import Films
-from fedpdc_med.federation.protocol import Assignment
-from fedpdc_med.hospitals.build import check_processing, films_of, privacy_of, rows_of
+from fedpdc_med.federation.protocol import Assignment, kept_file
+from fedpdc_med.hospitals.build import check_processing, site_data
 from fedpdc_med.hospitals.site import HospitalSite, load_site
 from fedpdc_med.imaging.store import FilmStore, read_store
-from fedpdc_med.methods import method_of
 from fedpdc_med.methods.aggregation import problem_with
 from fedpdc_med.methods.server import State
-from fedpdc_med.models import build_model
 from fedpdc_med.runs.plan import PROTOCOL, Plan
 
 
@@ -83,37 +80,18 @@ class Hospital:
     def __post_init__(self) -> None:
         with refusing("processing"):
             check_processing(self.site.name, self.store, self.plan.film_processing)
+        place = home() / "federation" / self.site.name
         with refusing("no-films"):
-            rows = rows_of(self.site.name, self.store, "train", self.plan.classes)
-        self.films = films_of(self.store, rows, self.plan.classes)
-        if not len(self.films):
+            self.data = site_data(self.site, self.store, self.plan, releases=place / "releases.jsonl")  # of all runs
+        if not len(self.data):
             raise Refused("no-films", f"site {self.site.name!r} has no film to train on")
-        self.expected: State = build_model(self.plan.network, seed=0).state_dict()
-        self.bench = Workbench(self._federation(), "cuda" if torch.cuda.is_available() else "cpu")
-        self.folder = home() / "federation" / self.site.name / self.plan.run
+        with refusing("privacy"):
+            self.data.check(self.plan)
+        self.work = AtSites(Bench(self.plan, this_device()))
+        self.model, self.trained = states_of(self.plan)
+        self.correction: Films | None = None
+        self.folder = place / self.plan.run
         self.folder.mkdir(parents=True, exist_ok=True)
-
-    def _federation(self) -> Federation:
-        """This site's part of the federation: its own films, and no reference but what it is sent."""
-        none = Films.of(np.zeros((0, 1, self.plan.network.size, self.plan.network.size), np.uint8), np.zeros(0))
-        sent = home() / "federation" / self.site.name / "releases.jsonl"  # of all runs
-        settings, prepared = self.site.settings, self.plan.preparation
-        mine = SiteFilms(0, None, len(self.films), settings, prepared, *privacy_of(self.site), sent)
-        return Federation(
-            method=method_of(self.plan.method),
-            network=self.plan.network,
-            classes=self.plan.classes,
-            preparation=self.plan.preparation,
-            pools=[self.films],
-            sites={self.site.name: mine},
-            weighting=none,
-            correction=None,
-            reported={},
-            judge="",
-            rounds=1,
-            tau=1.0,
-            seed=self.plan.seed,
-        )
 
     def train(self, message: dict[str, Any]) -> dict[str, Any]:
         """One round: from the coordinator's assignment to what this site returns."""
@@ -121,49 +99,60 @@ class Hospital:
         if message.keys() != ASSIGNED:
             raise BadMessage("the assignment has other entries than agreed")
         t, own_round, score = int(message["round"]), int(message["own_round"]), float(message["score"])
-        state = unpacked(message["model"])
-        problem = problem_with(state, self.expected)
-        if problem:
-            raise BadMessage(f"the global model cannot be used: {problem}")
+        start = self._received("model", message["model"], self.model)
+        memory = self._received("memory", message["memory"], self.trained) if message["memory"] is not None else None
         if message["correction"] is not None:
             self._keep_correction(unpacked_films(message["correction"]))
-        start = self.folder / "received.safetensors"
-        replace_model(start, state)
-        own = self._own(own_round)
         answer = self._model_of(t).with_suffix(".partial")
-        update = self.bench.train(Assignment(self.site.name, t, score, start, own), answer)
+        assignment = Assignment(self.site.name, t, score, start, self._own(own_round), memory)
+        update = self.work.train(self.data, assignment, answer, self.correction)
         answer.replace(self._model_of(t))
         self._forget_but(t, own_round)
         numbers = {"films": update.films, "loss": update.loss, **self._counts()}
-        trained = unpacked(self._model_of(t).read_bytes())
         if update.epsilon is not None:
             numbers["epsilon"] = update.epsilon
+        content = {
+            "site": self.site.name,
+            "round": t,
+            "state": packed(unpacked(self._model_of(t).read_bytes())),
+            "extra": update.extra.read_bytes() if update.extra else None,
+        }
         numbers["seconds"] = round(time.perf_counter() - started, 3)
-        return {"site": self.site.name, "round": t, "state": packed(trained), "numbers": numbers}
+        return {**content, "numbers": numbers}
+
+    def _received(self, what: str, data: object, expected: State) -> Path:
+        """A state that came, as a file of its own."""
+        state = unpacked(data)
+        problem = problem_with(state, expected)
+        if problem:
+            raise BadMessage(f"the global {what} cannot be used: {problem}")
+        file = self.folder / f"received-{what}.safetensors"
+        replace_model(file, state)
+        return file
 
     def _keep_correction(self, films: Films) -> None:
         shape, labels = films.images.shape, films.labels
         fits = films.images.dtype == torch.uint8 and shape[1:] == (1, self.plan.network.size, self.plan.network.size)
         if not fits or len(labels) != shape[0] or not len(labels) or int(labels.max()) >= len(self.plan.classes):
             raise BadMessage("the `correction` films do not fit this run")
-        self.bench.federation = replace(self.bench.federation, correction=films)
+        self.correction = films
 
     def _counts(self) -> dict[str, int]:
-        counts = torch.bincount(self.films.labels, minlength=len(self.plan.classes)).tolist()
+        counts = torch.bincount(self.data.films.labels, minlength=len(self.plan.classes)).tolist()
         return {f"films:{label}": count for label, count in zip(self.plan.classes, counts, strict=True)}
 
     def _model_of(self, t: int) -> Path:
         return self.folder / f"round{t}.safetensors"
 
     def _own(self, t: int) -> Path | None:
-        """This site's model of round t, kept on its own disk; None where the method or the coordinator wants none."""
-        if not t or self.bench.parts.keeps == "nothing":
+        """What this site kept of round t on its own disk; None where the method or the coordinator wants nothing."""
+        if not t or self.work.parts.keeps == "nothing":
             return None
-        return self._model_of(t) if self._model_of(t).is_file() else None
+        kept = self._model_of(t) if self.work.parts.keeps == "model" else kept_file(self._model_of(t))
+        return kept if kept.is_file() else None
 
     def _forget_but(self, *rounds: int) -> None:
         """Two rounds are kept: a round that the coordinator must repeat starts from the same model again."""
-        keep = {self._model_of(t) for t in rounds}
         for file in self.folder.glob("round*"):
-            if file not in keep:
+            if not file.name.startswith(tuple(f"round{t}." for t in rounds)):
                 file.unlink()

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import torch
 from nvflare.apis.client import Client
 from nvflare.apis.controller_spec import ClientTask, Task
 from nvflare.apis.event_type import EventType
@@ -22,13 +21,14 @@ from fedpdc_med.common.files import only_writer
 from fedpdc_med.common.paths import checked_name, home
 from fedpdc_med.engines.flare.coordinator_run import (
     check_own,
-    coordinator_federation,
+    data_for,
     record_counts,
     record_time,
     say_stopped,
 )
 from fedpdc_med.engines.flare.engine import FlareEngine, Reply
 from fedpdc_med.engines.flare.messages import REFUSALS, TRAIN, sentence_of
+from fedpdc_med.engines.worker import this_device
 from fedpdc_med.federation.coordinator import Coordinator
 from fedpdc_med.runs.directory import Run, read_run
 from fedpdc_med.runs.plan import Plan
@@ -131,21 +131,25 @@ class Rounds(Controller):
             self.system_panic(str(error), fl_ctx)
 
     def _run_rounds(self, run: Run, transport: FlareTransport, fl_ctx: FLContext) -> None:
-        federation = coordinator_federation(run.config, self.plan, self.sites)
-        device = "cuda" if torch.cuda.is_available() else "cpu"
+        data = data_for(run.config, self.plan, self.sites)
         engine = FlareEngine(
-            federation, transport, deadline=self.deadline, min_responses=self.min_responses, device=device
+            self.plan,
+            data,
+            transport,
+            deadline=self.deadline,
+            min_responses=self.min_responses,
+            device=this_device(),
         )
         there = {client.name for client in fl_ctx.get_engine().get_clients()}
-        engine.missing(name for name in federation.sites if name not in there)
-        coordinator = Coordinator(federation, engine, run)
-        last = min(coordinator.progress.round + self.rounds, federation.rounds)
+        engine.missing(name for name in data.sites if name not in there)
+        coordinator = Coordinator(self.plan, data, engine, run)
+        last = min(coordinator.progress.round + self.rounds, self.plan.rounds)
         while coordinator.progress.round < last:
             record = coordinator.run_round()
             record_counts(run, engine.counts)
             record_time(run, record, engine.training_seconds)
             self.log_info(fl_ctx, f"round {record.round} is done")
-        if coordinator.progress.round == federation.rounds:
+        if coordinator.progress.round == self.plan.rounds:
             coordinator.finish()
 
 

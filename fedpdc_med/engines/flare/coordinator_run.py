@@ -1,32 +1,22 @@
 """The coordinator's end of a federation: its reference set, its run directory, no film of any site."""
 
 import contextlib
-import copy
 import json
 import secrets
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
-from fedpdc_med import __version__
 from fedpdc_med.common.errors import UserError
 from fedpdc_med.common.files import only_writer, replace_text
 from fedpdc_med.common.paths import home
-from fedpdc_med.federation.data import Federation, SiteFilms
-from fedpdc_med.hospitals.build import PREPARATION, evaluation_set, films_of, processing_of
+from fedpdc_med.federation.data import CoordinatorData
+from fedpdc_med.hospitals.build import coordinator_data
 from fedpdc_med.hospitals.site import HospitalSite
 from fedpdc_med.imaging.reference import Reference, read_reference
-from fedpdc_med.methods import Method, config_of, make_method, method_of
-from fedpdc_med.runs.directory import (
-    Run,
-    create_run,
-    git_commit,
-    read_run,
-    versions,
-    write_config,
-)
-from fedpdc_med.runs.plan import Network, Plan
-from fedpdc_med.runs.schema import Round
-from fedpdc_med.simulation.simulate import Settings
+from fedpdc_med.methods import Method, method_of
+from fedpdc_med.runs.directory import Run, create_run, git_commit, made_with, read_run, write_config
+from fedpdc_med.runs.plan import Plan
+from fedpdc_med.runs.schema import FederationRun, ReferenceFacts, Round, RunConfig, SiteSummary, StoreFingerprints
 
 USUAL = HospitalSite.model_fields["settings"].default  # how the coordinator trains, if its method does
 
@@ -38,26 +28,23 @@ def checked(method: Method) -> Method:
     return method
 
 
-def start_run(
-    folder: Path, settings: Settings, method: Method, sites: dict[str, str], reference: Reference, overwrite: bool
-) -> Run:
+def new_name() -> str:
+    """For the plan of a run, drawn anew so that what a site keeps never serves another."""
+    return secrets.token_hex(8)
+
+
+def start_run(folder: Path, plan: Plan, sites: dict[str, str], reference: Reference, overwrite: bool) -> Run:
     """A run directory like a simulation's; what only the sites know is filled in when they answer."""
-    checked(method)
-    facts = reference.facts
-    config = {
-        "kind": "simulation",  # the same contract for reports and the review app
-        "classes": list(reference.classes),
-        "simulation": settings.model_dump(),
-        "method": {"name": method.name, **method.model_dump()},
-        "sites": {name: described(title) for name, title in sites.items()},
-        "reference": facts,
-        "data": {"fingerprints": {"reference": fingerprint(reference)}},
-        "federation": {"engine": "nvflare", "run": secrets.token_hex(8)},
-        "versions": versions(),
-        "git_commit": git_commit(),
-    }
-    plan = plan_of(config, reference)
-    federation_of(plan, settings, reference, list(sites)).check()
+    checked(method_of(plan.method))
+    coordinator_data(reference, plan, sites, USUAL).check(plan)
+    config = FederationRun(
+        made_with=made_with(),
+        git_commit=git_commit(),
+        plan=plan,
+        sites={name: SiteSummary(title=title) for name, title in sites.items()},
+        reference=ReferenceFacts(**reference.facts),
+        data=StoreFingerprints(fingerprints={"reference": reference.store.fingerprint}),
+    )
     if not (overwrite and (folder / "config.toml").exists()):
         return create_run(folder, config)
     with only_writer(folder):
@@ -65,20 +52,26 @@ def start_run(
         return create_run(folder, config, overwrite)
 
 
-def check_own(config: dict[str, Any], plan: Plan) -> None:
+def federation_run(config: RunConfig) -> FederationRun:
+    if not isinstance(config, FederationRun):
+        raise UserError(f"this is a {config.kind} run, not a federation's")
+    return config
+
+
+def check_own(config: RunConfig, plan: Plan) -> None:
     """A job of a run that was since replaced must not write into its successor."""
-    if config.get("federation", {}).get("run") != plan.run:
+    if config.plan.run != plan.run:
         raise UserError(
             "the run was replaced (--overwrite) since this job was made; the old one is not trained further"
         )
 
 
-def check_reference(config: dict[str, Any], reference: Reference) -> None:
+def check_reference(config: FederationRun, reference: Reference) -> None:
     """Scores and weights of one run come from one reference set."""
-    if config["data"]["fingerprints"]["reference"] != fingerprint(reference):
+    if config.data.fingerprints["reference"] != reference.store.fingerprint:
         raise UserError(
-            f"the reference set is not the one this run was started with (version {config['reference']['version']}, "
-            f"{config['reference']['films']} films); put that one back into $FEDPDC_HOME/reference, or start a new run "
+            f"the reference set is not the one this run was started with (version {config.reference.version}, "
+            f"{config.reference.films} films); put that one back into $FEDPDC_HOME/reference, or start a new run "
             "with another --name or with --overwrite"
         )
 
@@ -93,74 +86,25 @@ def check_classes(reference: Reference, agreed: tuple[str, ...]) -> None:
         )
 
 
-def fingerprint(reference: Reference) -> str:
-    return str(reference.store.info["manifest_sha256"][:16])
-
-
-def described(title: str) -> dict[str, Any]:
-    return {"title": title, "takes_part": True, "films": 0, "training_films": {}}
-
-
-def plan_of(config: dict[str, Any], reference: Reference) -> Plan:
-    settings = Settings(**config["simulation"])
-    return Plan(
-        run=config["federation"]["run"],
-        package=__version__,
-        method=config_of(make_method(**config["method"])),
-        network=Network(
-            name=settings.model,
-            channels=1,
-            size=reference.store.info["size"],
-            classes=len(config["classes"]),
-            norm=settings.norm,
-        ),
-        classes=tuple(config["classes"]),
-        preparation=PREPARATION,
-        film_processing=processing_of(reference.store),
-        rounds=settings.rounds,
-        tau=settings.tau,
-        seed=settings.seed,
-    )
-
-
-def coordinator_federation(config: dict[str, Any], plan: Plan, sites: list[str]) -> Federation:
+def data_for(config: RunConfig, plan: Plan, sites: Iterable[str]) -> CoordinatorData:
+    """The coordinator's part of a job; sites are names here: their films, and how they train, are their own."""
     reference = read_reference(home() / "reference")
-    check_reference(config, reference)
-    return federation_of(plan, Settings(**config["simulation"]), reference, sites)
-
-
-def federation_of(plan: Plan, settings: Settings, reference: Reference, sites: list[str]) -> Federation:
-    """Sites are names here: their films, and how they train, are their own."""
-
-    def split(name: str) -> Any:
-        return evaluation_set(reference.store, reference.rows(name), name, "reference", reference.classes)
-
-    reported = {name: split(name) for name in ("holdout", "weighting")}
-    return Federation(
-        method=method_of(plan.method),
-        network=plan.network,
-        classes=plan.classes,
-        preparation=PREPARATION,
-        pools=[],
-        sites={name: SiteFilms(0, None, 1, USUAL, PREPARATION) for name in sorted(sites)},
-        weighting=reported["weighting"].films,
-        correction=films_of(reference.store, reference.rows("correction"), reference.classes),
-        reported=reported,
-        judge="holdout",
-        rounds=settings.rounds,
-        tau=settings.tau,
-        seed=settings.seed,
-    )
+    check_reference(federation_run(config), reference)
+    return coordinator_data(reference, plan, sorted(sites), USUAL)
 
 
 def record_counts(run: Run, counts: dict[str, dict[str, int]]) -> None:
     """How many films of each class a site trained on, as it said itself."""
-    config = copy.deepcopy(read_run(run.folder).config)
-    for site, by_class in counts.items():
-        about = config["sites"].setdefault(site, described(""))
-        about |= {"training_films": by_class, "films": sum(by_class.values())}
-    if config != read_run(run.folder).config:
-        write_config(run, config)
+    config = read_run(run.folder).config
+    said = {
+        name: config.sites.get(name, SiteSummary()).model_copy(
+            update={"training_films": by_class, "films": sum(by_class.values())}
+        )
+        for name, by_class in counts.items()
+    }
+    told = config.model_copy(update={"sites": {**config.sites, **said}})
+    if told != config:
+        write_config(run, told)
 
 
 def record_time(run: Run, record: Round, training: dict[str, float]) -> None:

@@ -1,19 +1,20 @@
 """The coordinator's engine: assignments go out, answers come back until the round closes."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-import numpy as np
 from safetensors.torch import load_file
 
 from fedpdc_med.engines.flare.messages import Answer, BadMessage, largest, packed, packed_films, read_answer
-from fedpdc_med.engines.local import DeviceEngine
-from fedpdc_med.federation.data import Federation
-from fedpdc_med.federation.protocol import Assignment, Failure, R, Update, answer_file
-from fedpdc_med.methods.server import CoordinatorTask, State
+from fedpdc_med.engines.local import CoordinatorHere
+from fedpdc_med.engines.worker import AtCoordinator, Bench
+from fedpdc_med.federation.data import CoordinatorData
+from fedpdc_med.federation.protocol import Assignment, Failure, Update, answer_file, extra_file
+from fedpdc_med.methods import method_of
+from fedpdc_med.runs.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -41,16 +42,25 @@ class Transport(Protocol):
         ...
 
 
-class FlareEngine:
+class FlareEngine(CoordinatorHere):
     """Sites at hospitals train; what the coordinator computes itself runs in this process."""
 
     def __init__(
-        self, federation: Federation, transport: Transport, *, deadline: float, min_responses: int | None, device: str
+        self,
+        plan: Plan,
+        data: CoordinatorData,
+        transport: Transport,
+        *,
+        deadline: float,
+        min_responses: int | None,
+        device: str,
     ) -> None:
-        self.federation, self.transport = federation, transport
+        bench = Bench(plan, device)
+        super().__init__(AtCoordinator(bench, data))
+        self.plan, self.data, self.transport = plan, data, transport
         self.deadline, self.min_responses = deadline, min_responses
-        self.bench = DeviceEngine(federation, device)
-        self.expected: State = federation.initial_model().state_dict()
+        self.sends_correction = method_of(plan.method).parts().public.at_sites != "no"
+        self.most_bytes = largest(bench.model.state_dict())
         self.away: dict[str, tuple[float, str]] = {}  # who did not answer: since when, and why
         self.has_correction: set[str] = set()
         self.counts: dict[str, dict[str, int]] = {}  # training films by class, as each site says
@@ -103,15 +113,16 @@ class FlareEngine:
         return site in self.away
 
     def _message(self, assignment: Assignment, model: bytes) -> dict[str, Any]:
-        federation, correction = self.federation, None
-        if federation.method.parts().public.at_sites != "no" and assignment.site not in self.has_correction:
-            assert federation.correction is not None, "federation.check() has seen to it"
-            correction = packed_films(federation.correction)
+        correction = None
+        if self.sends_correction and assignment.site not in self.has_correction:
+            assert self.data.correction is not None, "check() has seen to it"
+            correction = packed_films(self.data.correction)
         return {
             "round": assignment.round,
             "score": assignment.score,
             "own_round": round_of(assignment.kept),
             "model": model,
+            "memory": packed(load_file(assignment.broadcast)) if assignment.broadcast else None,
             "correction": correction,
         }
 
@@ -119,7 +130,7 @@ class FlareEngine:
         if reply.content is None:
             return Failure(reply.site, reply.trouble)
         try:
-            answer = read_answer(reply.content, self.federation.classes, largest(self.expected))
+            answer = read_answer(reply.content, self.plan.classes, self.most_bytes)
             check_sender(answer, assignment)
         except BadMessage as problem:
             return Failure(reply.site, str(problem), "rejected")
@@ -130,17 +141,12 @@ class FlareEngine:
         self.training_seconds[reply.site] = answer.numbers.get("seconds", 0.0)
         file = answer_file(answers, assignment)
         file.write_bytes(answer.state)
+        extra = None
+        if answer.extra is not None:
+            extra = extra_file(file)
+            extra.write_bytes(answer.extra)
         numbers = answer.numbers
-        return Update(reply.site, file, int(numbers["films"]), numbers["loss"], numbers.get("epsilon"))
-
-    def predict(self, model: Path, films: str) -> Callable[[], np.ndarray]:
-        return self.bench.predict(model, films)
-
-    def run_at_coordinator(self, task: CoordinatorTask[R]) -> R:
-        return self.bench.run_at_coordinator(task)
-
-    def close(self) -> None:
-        self.bench.close()
+        return Update(reply.site, file, int(numbers["films"]), numbers["loss"], numbers.get("epsilon"), extra)
 
 
 def check_sender(answer: Answer, assignment: Assignment) -> None:

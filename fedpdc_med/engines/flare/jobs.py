@@ -121,7 +121,7 @@ def write_job(folder: Path, plan: Plan, run: Run, sites: list[str], pace: Pace, 
 
 
 def run_jobs(
-    admin_kit: Path, plan: Plan, run: Run, sites: list[str], total: int, pace: Pace, on_round: Callable[[Run], None]
+    admin_kit: Path, plan: Plan, run: Run, sites: list[str], pace: Pace, on_round: Callable[[Run], None]
 ) -> None:
     """Submit job after job until the run is finished; `on_round` is called when there may be news in the run."""
     unlucky = 0
@@ -129,7 +129,7 @@ def run_jobs(
         before = done(run)
         check_own(read_run(run.folder).config, plan)
         try:
-            one_job(admin_kit, plan, run, sites, min(pace.rounds_per_job, total - before) or 1, pace, on_round)
+            one_job(admin_kit, plan, run, sites, min(pace.rounds_per_job, plan.rounds - before) or 1, pace, on_round)
         except WorkFailed as error:
             trouble = str(error)
         else:

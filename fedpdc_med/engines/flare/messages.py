@@ -13,8 +13,8 @@ from fedpdc_med.methods.server import State
 from fedpdc_med.runs.plan import Plan
 
 TRAIN = "train"  # the one task of a job
-ASSIGNED = {"round", "score", "own_round", "model", "correction"}  # to a site
-RETURNED = {"site", "round", "state", "numbers"}  # from a site; nothing else may leave
+ASSIGNED = {"round", "score", "own_round", "model", "memory", "correction"}  # to a site
+RETURNED = {"site", "round", "state", "extra", "numbers"}  # from a site; nothing else may leave
 NUMBERS = {"films", "loss", "seconds", "epsilon"}  # and `films:<class>`
 MARGIN = 1 << 12  # bytes: what a state's file may have beyond its tensors, their names and shapes
 
@@ -27,6 +27,7 @@ REFUSALS = {
     "with {processing}",
     "site-file": "its site file or its film store cannot be used; `fedpdc federation check` there says why",
     "no-films": "it has no film to train on of the classes {classes}; check its labels there",
+    "privacy": "its privacy hides its model only, and method {method} sends more; choose another method",
     "privacy-spent": "its privacy is spent: another update would lead above its own limit of epsilon",
 }
 
@@ -40,7 +41,12 @@ class Refused(WorkFailed):
 
 
 def sentence_of(word: str, plan: Plan) -> str:
-    return REFUSALS[word].format(package=plan.package, processing=plan.film_processing, classes=", ".join(plan.classes))
+    return REFUSALS[word].format(
+        package=plan.package,
+        processing=plan.film_processing,
+        classes=", ".join(plan.classes),
+        method=plan.method.name,
+    )
 
 
 class BadMessage(Exception):
@@ -78,11 +84,12 @@ def unpacked_films(data: object) -> Films:
 
 @dataclass(frozen=True)
 class Answer:
-    """A site's answer, its state still as bytes."""
+    """A site's answer, its states still as bytes."""
 
     site: str
     round: int
     state: bytes
+    extra: bytes | None  # what the method sends beside the model
     numbers: dict[str, float]
 
 
@@ -91,14 +98,16 @@ def read_answer(content: dict[str, Any], classes: tuple[str, ...], most_bytes: i
     if content.keys() != RETURNED:
         wrong = sorted(repr(name)[:40] for name in content.keys() ^ RETURNED)[:5]
         raise BadMessage(f"its answer has entries too many or too few: {', '.join(wrong)}")
-    state, site, t = content["state"], content["site"], content["round"]
-    if not isinstance(state, bytes | bytearray | memoryview):
-        raise BadMessage("its state is not bytes")
-    if len(state) > most_bytes:
-        raise BadMessage(f"its state has {len(state)} bytes, a model of this run at most {most_bytes}")
+    site, t = content["site"], content["round"]
+    for state in (content["state"], content["extra"] or b""):
+        if not isinstance(state, bytes | bytearray | memoryview):
+            raise BadMessage("its state is not bytes")
+        if len(state) > most_bytes:
+            raise BadMessage(f"its state has {len(state)} bytes, a model of this run at most {most_bytes}")
     if not isinstance(site, str) or not isinstance(t, int):
         raise BadMessage("its answer names no site and round")
-    return Answer(site, t, bytes(state), read_numbers(content["numbers"], classes))
+    extra = None if content["extra"] is None else bytes(content["extra"])
+    return Answer(site, t, bytes(content["state"]), extra, read_numbers(content["numbers"], classes))
 
 
 def read_numbers(numbers: object, classes: tuple[str, ...]) -> dict[str, float]:

@@ -9,6 +9,7 @@ from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import ReservedHeaderKey, Shareable, make_reply
 
 from fedpdc_med.engines.flare.messages import REFUSALS, BadMessage, largest, packed, read_answer, unpacked
+from fedpdc_med.methods import method_of
 from fedpdc_med.methods.aggregation import problem_with
 from fedpdc_med.methods.server import State
 from fedpdc_med.models import build_model
@@ -42,22 +43,31 @@ class OnlyModelAndNumbers(Filter):
     def _passed(self, content: dict[str, object], plan: object) -> Shareable:
         if not isinstance(plan, Plan):
             raise BadMessage("it is not the trainer's")
-        expected = model_of(plan)
-        answer = read_answer(content, self.classes, largest(expected))
-        state = unpacked(answer.state)
-        problem = problem_with(state, expected)
-        if problem:
-            raise BadMessage(problem)
+        model, trained = states_of(plan)
+        answer = read_answer(content, self.classes, largest(model))
         clean = Shareable()
-        clean.update(site=answer.site, round=answer.round, state=packed(state), numbers=answer.numbers)
+        clean.update(site=answer.site, round=answer.round, state=checked(answer.state, model), numbers=answer.numbers)
+        clean["extra"] = None if answer.extra is None else checked(answer.extra, trained)
+        if (answer.extra is None) != (method_of(plan.method).parts().site_state is None):
+            raise BadMessage("what is sent beside the model is not what its method sends")
         return clean
 
 
-@cache
-def _expected(network: str) -> State:
-    return build_model(Network.model_validate_json(network), seed=0).state_dict()
+def checked(data: bytes, expected: State) -> bytes:
+    """The state of a sender, packed anew, if it is like the expected one."""
+    state = unpacked(data)
+    problem = problem_with(state, expected)
+    if problem:
+        raise BadMessage(problem)
+    return packed(state)
 
 
-def model_of(plan: Plan) -> State:
-    """Names, shapes and types of the run's model."""
+def states_of(plan: Plan) -> tuple[State, State]:
+    """Names, shapes and types of the run's model, and of what of it is trained."""
     return _expected(plan.network.model_dump_json())
+
+
+@cache
+def _expected(network: str) -> tuple[State, State]:
+    model = build_model(Network.model_validate_json(network), seed=0)
+    return model.state_dict(), dict(model.named_parameters())

@@ -6,6 +6,7 @@ from pathlib import Path
 from fedpdc_med.common.errors import UserError
 from fedpdc_med.engines.flare.jobs import connected, session
 from fedpdc_med.runs.directory import Run
+from fedpdc_med.runs.schema import FederationRun
 
 
 @dataclass(frozen=True)
@@ -33,10 +34,9 @@ def who_is_there(admin_kit: Path) -> list[str]:
 
 def status_of(run: Run | None, there: list[str]) -> Status:
     """A run's last line beside who is connected now; without a run only the latter."""
-    config = run.config if run else {}
     rounds = run.rounds if run else []
     last = rounds[-1].sites if rounds else {}
-    names = sorted({*config.get("sites", {}), *there, *last})
+    names = sorted({*(run.sites if run else ()), *there, *last})
     sites = []
     for name in names:
         one = last.get(name)
@@ -44,7 +44,7 @@ def status_of(run: Run | None, there: list[str]) -> Status:
         if one:
             site = SiteStatus(name, name in there, one.status, one.score, one.weight, one.reason)
         sites.append(site)
-    planned = config.get("simulation", {}).get("rounds", 0)
+    planned = run.plan.rounds if run else 0
     return Status(rounds[-1].round if rounds else 0, planned, bool(run and run.finished), sites)
 
 
@@ -57,7 +57,7 @@ def latest_run(runs: Path) -> Run | None:
 
 def is_federations(run: Run) -> bool:
     try:
-        return "federation" in run.config
+        return isinstance(run.config, FederationRun)
     except UserError:  # somebody else's run, or a damaged one, beside it
         return False
 

@@ -7,22 +7,18 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import numpy as np
-import pandas as pd
-
 from fedpdc_med.common.errors import UserError
 from fedpdc_med.common.paths import shipped
-from fedpdc_med.engines.flare.coordinator_run import plan_of, start_run
+from fedpdc_med.engines.flare.coordinator_run import start_run
 from fedpdc_med.engines.flare.jobs import Pace, run_jobs
 from fedpdc_med.engines.flare.parties import Parties, ended_by_signals, free_port, listens
 from fedpdc_med.engines.flare.project import COORDINATOR_KIT, Administrator, HospitalParty, Project
 from fedpdc_med.engines.flare.provision import provision
-from fedpdc_med.hospitals.build import FilmSources
+from fedpdc_med.hospitals.build import FilmSources, training_counts
 from fedpdc_med.hospitals.site import HospitalSite, load_sites
-from fedpdc_med.methods import Method
 from fedpdc_med.runs.directory import Run, read_run
 from fedpdc_med.runs.label_distribution import label_distribution
-from fedpdc_med.simulation.simulate import Settings
+from fedpdc_med.runs.plan import Plan
 
 DEFAULT_SITES = ("harbor-general", "lakeside-covid-centre", "university-hospital")
 LEAD = "lead@example.org"
@@ -90,19 +86,17 @@ class Trial:
         with (self.kits / party / "console.txt").open("ab") as console:
             parties.start(self.kits / party, self.data(party), console, OMP_NUM_THREADS="1", **environment)
 
-    def begin(self, out: Path, settings: Settings, method: Method, overwrite: bool) -> Run:
+    def begin(self, out: Path, plan: Plan, overwrite: bool) -> Run:
         """A new run in the folder `out`, where the coordinator finds it among its runs."""
-        run = start_run(out, settings, method, self.project.sites, self.sources.reference, overwrite)
+        run = start_run(out, plan, self.project.sites, self.sources.reference, overwrite)
         link = self.data(COORDINATOR_KIT) / "runs" / out.name
         link.symlink_to(out.resolve())
         return run
 
     def run(self, run: Run, pace: Pace, on_round: Callable[[Run], None]) -> None:
         """Job after job until the rounds are done."""
-        plan, config = plan_of(run.config, self.sources.reference), run.config
         known = Run(self.data(COORDINATOR_KIT) / "runs" / run.folder.name)
-        sites = list(self.project.sites)
-        run_jobs(self.admin_kit, plan, known, sites, config["simulation"]["rounds"], pace, on_round)
+        run_jobs(self.admin_kit, run.plan, known, list(self.project.sites), pace, on_round)
         draw_skew(run.folder)
 
 
@@ -115,8 +109,6 @@ def scratch() -> Iterator[Path]:
 
 def draw_skew(folder: Path) -> None:
     """What the sites said they trained on, which the coordinator learns from their answers."""
-    config = read_run(folder).config
-    counts = pd.DataFrame({name: site["training_films"] for name, site in config["sites"].items()}).T.fillna(0)
-    counts = counts.reindex(columns=config["classes"], fill_value=0)
-    picture = folder / "label_distribution.png"
-    label_distribution(counts.to_numpy(np.int64), list(counts.index), config["classes"], picture)
+    run = read_run(folder)
+    counts = training_counts(run.sites, run.classes)
+    label_distribution(counts.to_numpy(), list(counts.index), run.classes, folder / "label_distribution.png")

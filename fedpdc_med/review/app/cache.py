@@ -45,12 +45,12 @@ def _images(mark: str, _run: Run) -> RunImages:
     return images_of(_run)
 
 
-def model(run: Run, channels: int, size: int) -> nn.Module:
-    return _model(run.cache_key, channels, size, run)
+def model(run: Run) -> nn.Module:
+    return _model(run.cache_key, run)
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)
-def _model(mark: str, channels: int, size: int, _run: Run) -> nn.Module:
+def _model(mark: str, _run: Run) -> nn.Module:
     from fedpdc_med.review.gradcam import load_model
 
-    return load_model(_run, channels, size)
+    return load_model(_run)

@@ -9,7 +9,7 @@ from fedpdc_med.common.errors import UserError
 from fedpdc_med.evaluation.confusion import confusion, dangerous_cells, films_of_cell
 from fedpdc_med.review.app import cache
 from fedpdc_med.review.app.widgets import PLOTLY, ROOMY, plain, show
-from fedpdc_med.review.gradcam import LABEL, maps, preparation_of, side_by_side
+from fedpdc_med.review.gradcam import LABEL, maps, side_by_side
 from fedpdc_med.review.plotly_charts import drawn, figure
 from fedpdc_med.review.sections import chosen
 from fedpdc_med.review.sections import confusion as described
@@ -166,9 +166,8 @@ def pictures_of(
     try:
         if choice.model != GLOBAL:
             raise UserError("Maps of where a model looked are drawn for the global model only.")
-        network = cache.model(run, found[0].shape[0], found[0].shape[-1])
         shown = [run.classes.index(called)] * len(found)
-        heats = list(maps(network, preparation_of(run), np.stack(found), shown))
+        heats = list(maps(cache.model(run), run.plan.preparation, np.stack(found), shown))
     except UserError as error:
         why = str(error)
     sheets = iter([side_by_side(image, heat) for image, heat in zip(found, heats, strict=True)])

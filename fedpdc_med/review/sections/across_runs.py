@@ -32,7 +32,7 @@ BRACKETS = "Brackets: 95% CI by patient; for solo, mean and range over the sites
 def closing(runs: dict[str, Run], main: str) -> list[Section]:
     """What a simulation ends with, the worst class first."""
     found = [per_class(runs, main)]
-    if runs[main].config["method"]["name"] != "solo":
+    if runs[main].method != "solo":
         found += [site_by_site(runs[main], runs.get("solo")), external(runs[main])]
     return found
 
@@ -47,8 +47,7 @@ def per_class(runs: dict[str, Run], main: str) -> Section:
         for label in worst_first(found, main)
     ]
     table = pd.DataFrame([*rows, {"class (films)": "macro recall", **macro}])
-    config = runs[main].config
-    untaught = untaught_classes(config["sites"], config["classes"])
+    untaught = untaught_classes(runs[main].sites, runs[main].classes)
     return Section(
         "",
         tables=(Table("Recall on held-out test films, worst class first", table),),

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from fedpdc_med.engines.flare.coordinator_run import new_name
 from fedpdc_med.engines.flare.jobs import Pace, connected, session
 from fedpdc_med.engines.flare.parties import Parties
 from fedpdc_med.engines.flare.trial import Trial
 from fedpdc_med.engines.local import DeviceEngine
 from fedpdc_med.federation.coordinator import Coordinator
 from fedpdc_med.hospitals import HospitalSite, Phantoms
-from fedpdc_med.hospitals.build import FilmSources
+from fedpdc_med.hospitals.build import FilmSources, local_federation, plan_for
 from fedpdc_med.imaging.ingest.labels import read_labels
 from fedpdc_med.imaging.phantoms.films import write_films
 from fedpdc_med.imaging.phantoms.scanners import Scanner
@@ -24,7 +25,6 @@ from fedpdc_med.methods import make_method
 from fedpdc_med.runs.directory import Run, scratch_run
 from fedpdc_med.runs.plan import LocalSettings
 from fedpdc_med.simulation.phantoms import finish, phantom_folder, read_recipe, store_of
-from fedpdc_med.simulation.simulate import Settings, make
 
 HERE = Path(__file__).parent
 CLASSES = ("normal", "pneumonia", "covid-19")
@@ -63,6 +63,21 @@ def with_code(folder):
     return os.pathsep.join([str(HERE / "at_one_site" / folder), os.environ.get("PYTHONPATH", "")])
 
 
+def on_this_machine(sites, sources, plan, out) -> Run:
+    """As `fedpdc simulate` does it, in this process."""
+    federation = local_federation(sites, sources, plan)
+    coordinator = Coordinator(plan, federation.coordinator, DeviceEngine(federation, "cpu"), scratch_run(out))
+    for _ in range(plan.rounds):
+        coordinator.run_round()
+    coordinator.finish()
+    return coordinator.run
+
+
+@pytest.fixture(scope="session")
+def undisturbed():
+    return on_this_machine
+
+
 @dataclass
 class Running:
     trial: Trial
@@ -70,8 +85,11 @@ class Running:
     place: Path
 
     def begin(self, out, method="fedavg", rounds=2, settings=None):
+        return self.trial.begin(out, self.plan(method, rounds, settings), overwrite=False)
+
+    def plan(self, method, rounds, settings):
         made = make_method(method, **(settings or {}))
-        return self.trial.begin(out, Settings(rounds=rounds, model="cnn"), made, overwrite=False)
+        return plan_for(made, self.trial.sources.reference, rounds=rounds, model="cnn", run=new_name())
 
     def run(self, run, on_round=lambda run: None, **pace) -> Run:
         self.trial.run(
@@ -81,13 +99,7 @@ class Running:
 
     def undisturbed(self, out, method="fedavg", rounds=2, settings=None) -> Run:
         """The same run on this machine's own engine, as `fedpdc simulate` does it."""
-        made = make_method(method, **(settings or {}))
-        federation = make(Settings(rounds=rounds, model="cnn"), made, self.trial.sites, self.trial.sources)
-        coordinator = Coordinator(federation, DeviceEngine(federation, "cpu"), scratch_run(out))
-        for _ in range(rounds):
-            coordinator.run_round()
-        coordinator.finish()
-        return coordinator.run
+        return on_this_machine(self.trial.sites, self.trial.sources, self.plan(method, rounds, settings), out)
 
     def order(self, orders):
         """What the hospital `west` does wrong, by round."""

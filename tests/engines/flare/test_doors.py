@@ -14,7 +14,6 @@ import pytest
 from nvflare.fuel.flare_api.api_spec import AuthorizationError
 from nvflare.lighter.utils import load_private_key_file, sign_folders
 
-from fedpdc_med.engines.flare.coordinator_run import plan_of
 from fedpdc_med.engines.flare.jobs import Pace, connected, ended, session, write_job
 from fedpdc_med.engines.flare.parties import Parties
 from fedpdc_med.engines.flare.provision import provision
@@ -82,7 +81,7 @@ def test_a_kit_of_another_authority_and_one_with_anothers_name_do_not_get_in(fed
 
 def job(federation, folder, tmp_path, change=lambda folder: None):
     run = federation.begin(tmp_path / folder, rounds=1)
-    plan = plan_of(run.config, federation.trial.sources.reference)
+    plan = run.plan
     made = write_job(tmp_path / f"job-{folder}", plan, run, ["north", "south", "west"], Pace(deadline=30), 1)
     change(made)
     return run, made

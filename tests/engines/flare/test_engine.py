@@ -5,6 +5,7 @@ import time
 from dataclasses import replace
 
 import pytest
+import torch
 from nvflare.apis.fl_context import FLContext, FLContextManager
 from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.apis.signal import Signal
@@ -13,17 +14,17 @@ from fedpdc_med import __version__
 from fedpdc_med.common.errors import UserError
 from fedpdc_med.engines.flare.client import Hospital
 from fedpdc_med.engines.flare.controller import reply_of
-from fedpdc_med.engines.flare.coordinator_run import federation_of, plan_of, start_run
+from fedpdc_med.engines.flare.coordinator_run import data_for, new_name, start_run
 from fedpdc_med.engines.flare.engine import FlareEngine, Reply
 from fedpdc_med.engines.flare.executor import SiteTrainer
 from fedpdc_med.engines.flare.messages import TRAIN, BadMessage, packed, read_answer, unpacked
-from fedpdc_med.engines.flare.policy import OnlyModelAndNumbers
+from fedpdc_med.engines.flare.policy import PLAN, OnlyModelAndNumbers
 from fedpdc_med.federation.coordinator import Coordinator
 from fedpdc_med.federation.privacy import PrivacySpent, epsilon_of
 from fedpdc_med.hospitals import HospitalSite
+from fedpdc_med.hospitals.build import plan_for
 from fedpdc_med.methods import make_method
-from fedpdc_med.runs.plan import FilmProcessing, Privacy
-from fedpdc_med.simulation.simulate import Settings
+from fedpdc_med.runs.plan import FilmProcessing, MethodConfig, Privacy
 
 SITE_FILE = """from fedpdc_med.hospitals import HospitalSite, Privacy
 SITE = HospitalSite(name="north", films="{films}", privacy={privacy})
@@ -58,20 +59,22 @@ class OneRoom:
 @pytest.fixture
 def started(sources, tmp_path, monkeypatch):
     monkeypatch.setenv("FEDPDC_HOME", str(tmp_path))
+    (tmp_path / "reference").symlink_to(sources.reference.store.folder)
 
     def start(method="fedavg", min_responses=None, **settings):
-        fixed, made = Settings(rounds=3, model="cnn"), make_method(method, **settings)
-        run = start_run(tmp_path / "run", fixed, made, dict.fromkeys(sources.stores, ""), sources.reference, False)
-        plan = plan_of(run.config, sources.reference)
-        hospitals = {
-            name: Hospital(plan, HospitalSite(name=name, films=name), store) for name, store in sources.stores.items()
-        }
+        plan = plan_for(make_method(method, **settings), sources.reference, rounds=3, model="cnn", run=new_name())
+        run = start_run(tmp_path / "run", plan, dict.fromkeys(sources.stores, ""), sources.reference, False)
+        hospitals = {site.name: Hospital(plan, site, sources.stores[site.name]) for site in sites_of(sources)}
         room = OneRoom(hospitals)
-        federation = federation_of(plan, fixed, sources.reference, list(hospitals))
-        engine = FlareEngine(federation, room, deadline=60, min_responses=min_responses, device="cpu")
-        return Coordinator(federation, engine, run), engine, room
+        data = data_for(run.config, plan, hospitals)
+        engine = FlareEngine(plan, data, room, deadline=60, min_responses=min_responses, device="cpu")
+        return Coordinator(plan, data, engine, run), engine, room
 
     return start
+
+
+def sites_of(sources):
+    return [HospitalSite(name=name, films=name) for name in sources.stores]
 
 
 def statuses(record):
@@ -130,17 +133,74 @@ def test_a_hospital_keeps_its_own_models_of_two_rounds(started, tmp_path):
 
 def test_a_new_hospital_joins_at_the_next_job_from_the_last_checkpoint(started):
     coordinator, engine, room = started()
-    everyone = coordinator.federation
-    first = replace(everyone, sites={name: everyone.sites[name] for name in ("north", "south")})
-    one_job = Coordinator(
-        first, FlareEngine(first, room, deadline=60, min_responses=None, device="cpu"), coordinator.run
-    )
-    assert set(one_job.run_round().sites) == {"north", "south"}
-    next_job = Coordinator(everyone, engine, coordinator.run)
+    plan, everyone, run = coordinator.plan, coordinator.data, coordinator.run
+    first = replace(everyone, sites=("north", "south"))
+    of_two = FlareEngine(plan, first, room, deadline=60, min_responses=None, device="cpu")
+    assert set(Coordinator(plan, first, of_two, run).run_round().sites) == {"north", "south"}
+    next_job = Coordinator(plan, everyone, engine, run)
     record = next_job.run_round()
     assert (record.round, statuses(record)["west"]) == (2, "ok")
     (assigned,) = [message for _, site, message in room.sent if site == "west"]
     assert assigned["score"] == 1.0  # it took no part in the round before
+
+
+@pytest.mark.parametrize(
+    ("method", "settings"),
+    [
+        ("fedavg", {}),
+        ("fedpdc", {"correction": "penalty"}),
+        ("fedpdc", {"correction": "proximal"}),
+        ("fedpdc", {"correction": "soft-accuracy", "strength": 1}),
+        ("fedpdc", {"correction": "none"}),
+        ("fedpdc-ce", {}),
+        ("moon", {}),
+        ("data-sharing", {"copies": 2}),
+        ("server-finetune", {}),
+        ("learned-weights", {}),
+        ("scaffold", {}),
+        ("fedavgm", {}),
+        ("median", {}),
+    ],
+    ids=lambda value: "-".join(map(str, value.values())) if isinstance(value, dict) else value,
+)
+def test_every_method_that_shares_a_model_ends_as_it_does_on_one_machine(
+    started, sources, tmp_path, undisturbed, method, settings
+):
+    coordinator, engine, _ = started(method, **settings)
+    apart = [coordinator.run_round() for _ in range(3)]
+    coordinator.finish()
+    plan = coordinator.plan
+    together = undisturbed(sites_of(sources), sources, plan, tmp_path / "together")
+    assert coordinator.run.model_file.read_bytes() == together.model_file.read_bytes()
+    for there, here in zip(apart, together.rounds, strict=True):
+        assert (there.accuracy, there.sites, there.note) == (here.accuracy, here.sites, here.note)
+    for name, counts in engine.counts.items():
+        labels = sources.stores[name].manifest.query("split == 'train'")["label"]
+        assert counts == {label: int((labels == label).sum()) for label in plan.classes}
+
+
+def test_what_a_method_sends_beside_the_model_leaves_only_if_it_is_like_the_model(started):
+    """SCAFFOLD's control variate: as large as what is trained, and of no other method."""
+    coordinator, _, room = started("scaffold")
+    coordinator.run_round()
+    plan, message = coordinator.plan, room.sent[0][2]
+    answer = room.hospitals["north"].train({**message, "round": 2})
+
+    def left(content, plan):
+        shareable, context = Shareable(), FLContext()
+        shareable.update(content)
+        context.set_prop(PLAN, plan, private=True, sticky=False)
+        return OnlyModelAndNumbers(list(plan.classes)).process(shareable, context)
+
+    assert unpacked(left(answer, plan)["extra"]).keys() == unpacked(answer["extra"]).keys()
+    films = packed({"films": torch.zeros(3)})
+    for content, of in (
+        ({**answer, "extra": films}, plan),
+        ({**answer, "extra": None}, plan),
+        (answer, plan.model_copy(update={"method": MethodConfig(name="fedavg")})),
+    ):
+        with pytest.raises(BadMessage):
+            left(content, of)
 
 
 @pytest.mark.parametrize("method", ["solo", "pooled", "reference-only"])
@@ -220,6 +280,7 @@ class Trainer:
         ("processing", "ingest them again there, with --size 48 --fit crop"),
         ("site-file", "fedpdc federation check"),
         ("no-films", "no film to train on of the classes a, b, c"),
+        ("privacy", "method scaffold sends more"),
         ("privacy-spent", "its own limit of epsilon"),
     ],
 )
@@ -227,10 +288,10 @@ def test_a_site_that_does_not_go_with_the_run_says_so_by_a_word_and_the_round_go
     started, sources, tmp_path, word, told
 ):
     """The site's own trainer and policy answer; what it says reaches the round as a sentence."""
-    coordinator, _, room = started()
+    coordinator, _, room = started("scaffold" if word == "privacy" else "fedavg")
     plan, kit = room.hospitals["north"].plan, tmp_path / "north"
     (kit / "local").mkdir(parents=True)
-    privacy = "Privacy(clip=1.0, noise=0.1, limit=0.1)" if word == "privacy-spent" else "None"
+    privacy = "Privacy(clip=1.0, noise=0.1, limit=0.1)" if word.startswith("privacy") else "None"
     text = SITE_FILE.format(films=sources.stores["north"].folder, privacy=privacy)
     (kit / "local" / "hospital.py").write_text("nonsense" if word == "site-file" else text)
     changes = {

@@ -8,9 +8,9 @@ import pytest
 
 from fedpdc_med.common.errors import UserError, WorkFailed
 from fedpdc_med.engines.flare.controller import run_of
-from fedpdc_med.engines.flare.coordinator_run import check_classes, check_reference, described, plan_of, start_run
+from fedpdc_med.engines.flare.coordinator_run import check_classes, check_reference, new_name, start_run
+from fedpdc_med.hospitals.build import plan_for
 from fedpdc_med.methods import make_method
-from fedpdc_med.simulation.simulate import Settings
 
 HOLD = """import sys, time
 from pathlib import Path
@@ -24,16 +24,15 @@ with only_writer(Path(sys.argv[1])):
 @pytest.fixture
 def begin(sources, tmp_path):
     def made(overwrite=False):
-        fixed = Settings(rounds=3, model="cnn")
-        sites = dict.fromkeys(sources.stores, "")
-        return start_run(tmp_path / "run", fixed, make_method("fedavg"), sites, sources.reference, overwrite)
+        plan = plan_for(make_method("fedavg"), sources.reference, rounds=3, model="cnn", run=new_name())
+        return start_run(tmp_path / "run", plan, dict.fromkeys(sources.stores, ""), sources.reference, overwrite)
 
     return made
 
 
 def test_a_second_job_of_a_run_is_refused_until_the_first_is_gone(begin, sources):
     run = begin()
-    plan = plan_of(run.config, sources.reference)
+    plan = run.plan
     command = [sys.executable, "-c", HOLD, str(run.folder)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as first:
         assert first.stdout.readline() == "held\n"
@@ -44,11 +43,11 @@ def test_a_second_job_of_a_run_is_refused_until_the_first_is_gone(begin, sources
         first.kill()
     with run_of(run.folder, plan):
         pass
-    assert begin(overwrite=True).config != {}
+    assert begin(overwrite=True).plan.run != plan.run
 
 
 def test_a_job_of_a_run_that_was_replaced_is_refused(begin, sources):
-    plan = plan_of(begin().config, sources.reference)
+    plan = begin().plan
     run = begin(overwrite=True)
     with pytest.raises(UserError, match="was replaced"), run_of(run.folder, plan):
         pass
@@ -57,7 +56,7 @@ def test_a_job_of_a_run_that_was_replaced_is_refused(begin, sources):
 def test_a_run_that_cannot_be_written_is_a_sentence(begin, sources):
     """A folder in place of the lock file stands for what the coordinator's account may not open."""
     run = begin()
-    plan = plan_of(run.config, sources.reference)
+    plan = run.plan
     (run.folder / "job.lock").mkdir()
     with pytest.raises(WorkFailed, match=r"cannot use .*job\.lock"), run_of(run.folder, plan):
         pass
@@ -78,7 +77,3 @@ def test_a_class_that_the_kits_do_not_know_is_refused_before_anyone_trains(sourc
     check_classes(sources.reference, ("normal", "pneumonia", "covid-19", "tuberculosis"))
     with pytest.raises(UserError, match="films of covid-19, which"):
         check_classes(sources.reference, ("normal", "pneumonia"))
-
-
-def test_a_run_gives_no_number_of_patients_because_no_hospital_tells_it():
-    assert "patients" not in described("Harbor General")

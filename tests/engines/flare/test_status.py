@@ -4,9 +4,11 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from fedpdc_med.engines.flare.status import latest_run, status_of
 from fedpdc_med.runs.directory import create_run
-from fedpdc_med.runs.schema import Round, SiteRound
+from fedpdc_med.runs.schema import FederationRun, Round, SimulationRun, SiteRound, SiteSummary
 
 SITES = {
     "north": SiteRound(status="ok", score=0.5, weight=0.75),
@@ -15,20 +17,18 @@ SITES = {
 }
 
 
-def written(folder, name, federation=True):
-    config = {
-        "kind": "simulation",
-        "classes": ["a", "b"],
-        "method": {"name": "fedavg"},
-        "simulation": {"rounds": 5},
-        "sites": {site: {} for site in [*SITES, "west"]},
-    }
-    run = create_run(folder / name, config | ({"federation": {"engine": "nvflare"}} if federation else {}))
-    run.rounds_file.write_text(Round(round=2, seconds=1.0, accuracy=0.5, recall={}, sites=SITES).line() + "\n")
-    return run
+@pytest.fixture
+def written(run_config):
+    def write(folder, name, kind=FederationRun):
+        sites = {site: SiteSummary() for site in [*SITES, "west"]}
+        run = create_run(folder / name, run_config(["a", "b"], kind=kind, method="fedavg", rounds=5, sites=sites))
+        run.rounds_file.write_text(Round(round=2, seconds=1.0, accuracy=0.5, recall={}, sites=SITES).line() + "\n")
+        return run
+
+    return write
 
 
-def test_a_runs_last_round_stands_beside_who_is_connected(tmp_path):
+def test_a_runs_last_round_stands_beside_who_is_connected(tmp_path, written):
     found = status_of(written(tmp_path, "chest"), ["north", "west"])
     assert (found.round, found.rounds, found.finished) == (2, 5, False)
     assert [(one.site, one.connected, one.status) for one in found.sites] == [
@@ -39,13 +39,13 @@ def test_a_runs_last_round_stands_beside_who_is_connected(tmp_path):
     ]
 
 
-def test_only_runs_of_a_federation_count_and_there_may_be_none(tmp_path):
-    written(tmp_path, "simulated", federation=False)
+def test_only_runs_of_a_federation_count_and_there_may_be_none(tmp_path, written):
+    written(tmp_path, "simulated", kind=SimulationRun)
     assert latest_run(tmp_path) is None
     assert [one.site for one in status_of(None, ["north"]).sites] == ["north"]
 
 
-def test_the_run_whose_rounds_moved_last_is_shown(tmp_path):
+def test_the_run_whose_rounds_moved_last_is_shown(tmp_path, written):
     older, newer = written(tmp_path, "older"), written(tmp_path, "newer")
     os.utime(older.config_file, (100, 100))
     os.utime(newer.config_file, (200, 200))
@@ -54,7 +54,7 @@ def test_the_run_whose_rounds_moved_last_is_shown(tmp_path):
     assert latest_run(tmp_path).folder.name == "older"
 
 
-def test_the_command_shows_both(federation, tmp_path):
+def test_the_command_shows_both(federation, tmp_path, written):
     federation.wait_connected()
     written(tmp_path / "runs", "chest")
     shown = subprocess.run(

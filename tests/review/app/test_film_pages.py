@@ -12,6 +12,7 @@ from fedpdc_med.review.sections.operating_points import decimals, usable
 from fedpdc_med.review.signoff import model_hash
 from fedpdc_med.runs.listing import open_run
 from fedpdc_med.runs.predictions import select
+from fedpdc_med.runs.schema import BenchmarkRun
 
 MINE = ("confusion", "operating", "calibration", "shortcuts", "signoff")
 
@@ -239,9 +240,7 @@ def test_every_page_draws_every_kind_of_run_without_an_error(tmp_path, write_run
 
 
 def test_a_benchmark_has_no_other_films_and_no_shortcut_checks(tmp_path, write_run, draw):
-    folder = write_run(tmp_path / "a")
-    config = (folder / "config.toml").read_text().replace('kind = "simulation"', 'kind = "benchmark"')
-    (folder / "config.toml").write_text(config)
+    folder = write_run(tmp_path / "a", kind=BenchmarkRun)
     frame = open_run(tmp_path, "a").predictions
     frame[frame["split"] == "holdout"].assign(split="test", site="").to_parquet(folder / "predictions.parquet")
     page = draw(tmp_path, "operating")

@@ -1,9 +1,6 @@
 """Pages that read a whole run: overview, recall, who shaped the model, compare."""
 
-import tomllib
-
 import pytest
-import tomli_w
 
 from fedpdc_med.evaluation.sites import headline
 from fedpdc_med.review.html_report import make_report
@@ -37,15 +34,16 @@ def test_overview_says_what_it_is_for_and_when_not_to_use_it(tmp_path, write_run
     assert "no site stayed outside the training" in text
 
 
-def rewrite_training_films(folder, films):
-    """films: {site: {class: number}}."""
-    config = tomllib.loads((folder / "config.toml").read_text())
-    for site, counts in films.items():
-        config["sites"][site]["training_films"] = counts
-    (folder / "config.toml").write_text(tomli_w.dumps(config))
+@pytest.fixture
+def rewrite_training_films(edit_config):
+    def rewrite(folder, films):
+        """films: {site: {class: number}}."""
+        edit_config(folder, lambda c: [c["sites"][site].update(training_films=films[site]) for site in films])
+
+    return rewrite
 
 
-def test_a_class_that_no_hospital_could_train_on_is_a_warning(tmp_path, write_run, draw):
+def test_a_class_that_no_hospital_could_train_on_is_a_warning(tmp_path, write_run, draw, rewrite_training_films):
     folder = write_run(tmp_path / "a", external=OUTSIDE)
     assert "to train on" not in draw(tmp_path, "overview").text
     here, there = {"normal": 9, "covid-19": 3, "tuberculosis": 0}, {"normal": 4, "pneumonia": 1}
@@ -55,7 +53,9 @@ def test_a_class_that_no_hospital_could_train_on_is_a_warning(tmp_path, write_ru
     assert warning in make_report(open_run(tmp_path, "a"))
 
 
-def test_a_hospital_that_does_not_say_what_it_had_may_have_had_every_class(tmp_path, write_run, draw):
+def test_a_hospital_that_does_not_say_what_it_had_may_have_had_every_class(
+    tmp_path, write_run, draw, rewrite_training_films
+):
     folder = write_run(tmp_path / "a")
     rewrite_training_films(folder, {"harbor": {"normal": 9}, "hill": {}})
     assert "to train on" not in draw(tmp_path, "overview").text
