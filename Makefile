@@ -1,4 +1,4 @@
-# Everything from a bare python3: `make demo` to see it work, `make test` to check it.
+# Needs only python3: `make demo` shows it working, `make test` checks it.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -8,9 +8,9 @@ BIN := $(VENV)/bin
 help:
 	@echo "make demo    set everything up and run the demonstration"
 	@echo "make test    set everything up, lint, type-check and run all tests"
-	@echo "make quick   the tests that take less than two minutes together"
-	@echo "make graph   print which room imports which"
-	@echo "make docs    write docs/cli.md, the reference of the commands"
+	@echo "make quick   run the fast tests (under two minutes in total)"
+	@echo "make graph   print which folder of the package imports which"
+	@echo "make docs    write docs/cli.md, the command reference"
 	@echo "make lock    write requirements.lock: the versions of constraints.txt with their hashes"
 	@echo "make clean   remove the virtual environment and caches"
 
@@ -47,18 +47,18 @@ graph: install-dev
 docs: install-dev
 	$(BIN)/python .ci/cli_reference.py
 
-# What pip would install for constraints.txt here; it names the hash of every file, and nothing is installed.
+# A dry run of pip: it reports the hash of every file that it would install here for constraints.txt.
 lock: $(BIN)/python
 	$(BIN)/pip install --quiet --dry-run --ignore-installed --no-deps --report $(VENV)/lock.json --requirement constraints.txt
 	$(BIN)/python .ci/lock.py < $(VENV)/lock.json > requirements.lock
 
-# The tests of the app drive a real browser. Debian and Ubuntu have one; elsewhere install Chromium by hand.
+# The app's tests drive a real browser. On Debian and Ubuntu this installs Chromium; elsewhere install it by hand.
 browser:
-	@command -v chromium >/dev/null || { echo "installing Chromium for the tests of the app"; \
+	@command -v chromium >/dev/null || { echo "installing Chromium for the app's tests"; \
 		if [ "$$(id -u)" = 0 ]; then sudo=; else sudo=sudo; fi; \
 		$$sudo apt-get -qq update && $$sudo env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y chromium >/dev/null; }
 
-# The line coverage is that of the tests' own process: what only workers, kits and started commands run counts as missed.
+# Line coverage is measured in the tests' own process: lines that run only in workers, kits or subprocesses count as missed.
 test: lint browser
 	$(BIN)/pytest --durations 10 --cov fedpdc_med --cov-report term:skip-covered
 

@@ -1,4 +1,4 @@
-"""Writes docs/cli.md (see the target docs of the Makefile): Typer's own reference of the program, a little tidied."""
+"""Writes docs/cli.md (`make docs`): Typer's own reference of the commands, slightly tidied."""
 
 import html
 import re
@@ -9,8 +9,8 @@ from pathlib import Path
 OPENING = """\
 # Commands
 
-Generated from the program by `make docs`; do not edit. `--help` after a command prints the same. Exit codes: 0 done,
-1 the work failed, 2 the input was wrong, 130 stopped with Ctrl-C.
+Generated from the program by `make docs`; do not edit. Adding `--help` to a command prints the same text. Exit codes:
+0 success, 1 the work failed, 2 the input was wrong, 130 stopped with Ctrl-C.
 """
 
 
@@ -21,7 +21,7 @@ def reference() -> str:
     text = re.sub(r"^#+ `(.*)`$", r"## \1", text, flags=re.MULTILINE)
     text = re.sub(r"^\* `--(help|install-completion|show-completion)`.*\n", "", text, flags=re.MULTILINE)
     text = re.sub(r"^\*\*Options\*\*:\n\n(?!\*)", "", text, flags=re.MULTILINE)
-    text = re.sub(r"^(\* `[a-z][a-z-]*`): .*$", r"\1", text, flags=re.MULTILINE)  # summaries of commands, cut short
+    text = re.sub(r"^(\* `[a-z][a-z-]*`): .*$", r"\1", text, flags=re.MULTILINE)  # truncated summaries of commands
     text = re.sub(r"^(?:Examples?: +| {2})(\w+=\S+ )?(fedpdc .*)$", r"    \1\2", text, flags=re.MULTILINE)
     return OPENING + text.rstrip() + "\n"
 

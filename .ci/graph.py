@@ -1,4 +1,4 @@
-"""Prints which room of the package imports which, and how often: highest room first, as the layers of pyproject say."""
+"""Prints which folder of the package imports which, and how often; highest layer of pyproject.toml first."""
 
 import tomllib
 from collections import Counter
@@ -16,5 +16,5 @@ for room in rooms:
     counts = Counter(room_of[name] for name in imported if room_of.get(name, room) != room)
     print(
         f"{room:<12} {len(modules[room]):>3} files  ->",
-        ", ".join(f"{other} {counts[other]}" for other in rooms if counts[other]) or "nothing of ours",
+        ", ".join(f"{other} {counts[other]}" for other in rooms if counts[other]) or "none of the others",
     )

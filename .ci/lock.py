@@ -1,10 +1,10 @@
-"""Writes requirements.lock from a report of pip (see the target lock of the Makefile): every version with its hash."""
+"""Writes requirements.lock from a pip report (`make lock`): every version with its hash."""
 
 import json
 import sys
 
 HEADER = """\
-# The versions of constraints.txt, each with the hash of the file that pip takes for it on
+# The versions of constraints.txt, each with the hash of the file that pip installs on
 # {system} {machine} with Python {python}. Made by `make lock`. To install exactly these files (pip 25.3 or newer):
 #   pip install --require-hashes --no-deps --build-constraint requirements.lock -r requirements.lock
 #   pip install --no-deps --no-build-isolation .

@@ -1,1 +1,1 @@
-"""The paper's benchmarks: datasets, partitions, protocols, result tables, speed."""
+"""The paper's benchmarks: experiments, runs, result tables and figures."""

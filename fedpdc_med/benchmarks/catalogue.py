@@ -14,9 +14,9 @@ from fedpdc_med.runs.schema import Experiment
 
 CATALOGUE = files("fedpdc_med.benchmarks") / "catalogue"
 PRESETS = ("quick", "paper")
-NOT_SETTINGS = ("name", "title", "preset", "seed", "changed")  # what `--set` does not reach
+NOT_SETTINGS = ("name", "title", "preset", "seed", "changed")  # not available to `--set`
 
-# How the reference code of the paper's setting prepares each data set's images.
+# How the code of MOON, whose settings the paper uses, prepares each dataset's images.
 PREPARATIONS = {
     "digits": Preparation(mean=(62.5,), std=(77.0,)),
     "cifar10": Preparation(mean=(125.3, 123.0, 113.9), std=(63.0, 62.1, 66.7), pad=4, pad_mode="reflect", flip=True),
@@ -34,7 +34,7 @@ def names() -> list[str]:
 def read(name: str) -> dict[str, Any]:
     """The TOML of an experiment of the catalogue, or of the file at that path.
 
-    A file must not take a name of the catalogue for something else: the paper's numbers would stand beside it.
+    Another experiment must not use a name of the catalogue: the paper's numbers would be printed next to its results.
     """
     entry = CATALOGUE / f"{name}.toml"
     path = Path(name)
@@ -43,7 +43,7 @@ def read(name: str) -> dict[str, Any]:
             raise UserError(f"there is no experiment file {name}")
         entry = path
     elif not entry.is_file():
-        raise UserError(f"there is no experiment {name!r}; choose one of {', '.join(names())}, or give a .toml file")
+        raise UserError(f"there is no experiment {name!r}; choose one of {', '.join(names())}, or name a .toml file")
     try:
         table = {"name": path.stem if path.suffix == ".toml" else name, **parsed(tomllib.loads, entry.read_text())}
     except ValueError as error:
@@ -51,7 +51,7 @@ def read(name: str) -> dict[str, Any]:
     if path.suffix == ".toml" and table["name"] in names() and table != read(table["name"]):
         remedy = "rename the file" if table["name"] == path.stem else "change its key 'name'"
         raise UserError(
-            f"{name} differs from the catalogue's experiment {table['name']!r}, whose name it has; {remedy}"
+            f"{name} has the same name as the bundled experiment {table['name']!r} but differs from it; {remedy}"
         )
     return table
 
@@ -67,7 +67,7 @@ def published_rounds(name: str) -> dict[str, int]:
 
 
 def make_experiment(name: str, preset: str, method: str, **overrides: Any) -> Experiment:
-    """The experiment with its preset applied, then what the preset says of this method, then the overrides."""
+    """The experiment with its preset applied, then the preset's own values for this method, then the overrides."""
     table = read(name)
     table.pop("paper", None)
     table.pop("paper_rounds", None)

@@ -1,4 +1,4 @@
-"""Pictures of benchmark results: accuracy and worst-class recall by round, the paper's figures 3 to 8."""
+"""Figures of benchmark results: accuracy and worst-class recall by round, as in the paper's figures 3 to 8."""
 
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,11 +24,12 @@ CURVES = {
 }
 STYLES = ("-", "--", ":", "-.")
 PAPER, OURS = ({method.name for method in group} for group in (algorithms.PAPER, algorithms.OURS))
-PARTITION = ("data", "partition", "beta", "sites", "public_per_class", "images")  # what decides who holds which images
+# The settings that decide which site has which images.
+PARTITION = ("data", "partition", "beta", "sites", "public_per_class", "images")
 
 
 def draw(results: Sequence[KeptResult], folder: Path) -> int:
-    """PNGs for every setting (an experiment, a preset and what was changed in it); how many there are."""
+    """Write PNGs for every setting (an experiment, a preset and the changes to them); returns their number."""
     frame, rows = framed(results), table(results)
     figures = {}
     for setting, group in frame.groupby(SETTING, sort=True):
@@ -45,7 +46,7 @@ def draw(results: Sequence[KeptResult], folder: Path) -> int:
 
 
 def label_distributions(runs: Iterable[Run], folder: Path) -> int:
-    """The pictures that the runs drew of their skew, one for each partition of the images."""
+    """Copy the runs' figures of their label skew, one for each partition of the images; returns their number."""
     drawn = {}
     for run in runs:
         experiment = benchmark(run).experiment
@@ -58,8 +59,8 @@ def label_distributions(runs: Iterable[Run], folder: Path) -> int:
 
 
 def curves(group: pd.DataFrame, key: str, axis: str, title: str) -> Figure:
-    """A line a method, the mean of its seeds, their range shaded; the paper's methods apart from other uses of the
-    public set, with ours in both.
+    """One line per method: the mean over its seeds, with their range shaded. The paper's methods and other uses of the
+    public set have separate panels; ours are in both.
     """
     methods = {str(method): by_round(rows[key]) for method, rows in group.groupby("method")}
     base = dict(zip(group["method"], group["base"], strict=True))
@@ -96,7 +97,7 @@ def _line(axes: Axes, method: str, values: np.ndarray, drawn: tuple[str, str], w
 
 
 def styles(methods: Mapping[str, str]) -> dict[str, tuple[str, str]]:
-    """For each label, of a method of that name: the name has a colour, the same in every picture, a variant a line."""
+    """Line style and colour by label: a method has the same colour in every figure, its variants differ in style."""
     names = list(METHODS)
     drawn: dict[str, tuple[str, str]] = {}
     for method in sorted(methods):
@@ -108,13 +109,13 @@ def styles(methods: Mapping[str, str]) -> dict[str, tuple[str, str]]:
 
 
 def by_round(runs: Iterable[Sequence[float]]) -> np.ndarray:
-    """A row a seed, as many rounds as all of them have."""
+    """One row per seed, cut to the number of rounds that all of them have."""
     runs = list(runs)
     return np.array([run[: min(map(len, runs))] for run in runs], dtype=float)
 
 
 def rounds_to_reach(table: pd.DataFrame, title: str) -> Figure:
-    """The paper's table IV as bars: rounds to FedAvg's final accuracy, fewest on top; pale: not all got there."""
+    """The paper's table IV as bars: rounds to FedAvg's final accuracy, fewest on top; pale: not reached in all runs."""
     table = table.assign(bar=table["to_reach_fedavg"].fillna(table["rounds"]), there=table["to_reach_fedavg"].notna())
     table = table.sort_values(["there", "bar", "seeds_that_reached"], ascending=[True, False, True])
     figure = Figure(figsize=(9, 1.2 + 0.32 * len(table)), layout="constrained")

@@ -16,25 +16,25 @@ from fedpdc_med.runs.plan import MethodConfig
 from fedpdc_med.runs.schema import BenchmarkRun, Experiment, ImageSource, SiteRound, sentence
 
 OF_SITE = {"status", "films", "score", "weight"}  # kept of each site's last round
-LAST = 5  # rounds over which a score is averaged: one round's swings by several points
+LAST = 5  # rounds over which tuning accuracy is averaged: that of one round varies by several points
 
 
 class KeptResult(BaseModel):
-    """A finished benchmark run as a plain record; accuracies and recalls in per cent, of the test images."""
+    """A finished benchmark run as a plain record; accuracy and recall in per cent, on the test images."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     experiment: str
     method: MethodConfig
-    shared: bool = False  # all public images both train and score; a way to use them, not another task
+    shared: bool = False  # all public images are used for both training and scoring; the task stays the same
     preset: str
     seed: int
-    changed: dict[str, Any]  # settings of the experiment that are neither its own nor its preset's
+    changed: dict[str, Any]  # settings changed from the experiment's and its preset's values
     rounds: int
     accuracy: float
     worst_recall: float
-    score: float | None  # None: of images that were trained on
+    score: float | None  # None: the weighting images were trained on
     accuracy_by_round: list[float]
     worst_recall_by_round: list[float]
     sites: dict[str, SiteRound] = {}
@@ -60,7 +60,7 @@ class KeptResult(BaseModel):
 
 
 def collect(paths: Iterable[Path], tell: Callable[[str], None] = print) -> list[KeptResult]:
-    """The results behind run directories, kept JSON files, and folders of either; each run once."""
+    """The results in run directories, kept JSON files, and folders of either; each run once."""
     found: dict[tuple[str, str], KeptResult] = {}
     for path in paths:
         if path.is_file():
@@ -70,17 +70,17 @@ def collect(paths: Iterable[Path], tell: Callable[[str], None] = print) -> list[
                 read_kept(file) for file in sorted(path.glob("*.json"))
             ]
         else:
-            raise UserError(f"{path}: there is no run directory, kept result or folder of them")
+            raise UserError(f"{path} is not a run directory, a kept result (.json) or a folder; check the path")
         for result in results:
             first = found.setdefault((result.command, result.data.fingerprint), result)
             if first.accuracy_by_round != result.accuracy_by_round:
                 seen = f"{first.accuracy:.2f} and {result.accuracy:.2f} %"
-                tell(f"{result.name} is there twice, with different numbers ({seen}); the first is shown.")
+                tell(f"{result.name} was found twice with different results ({seen}); the first one is shown.")
     return list(found.values())
 
 
 def runs_at(folder: Path) -> list[Run]:
-    """The run there, or all finished benchmark runs below."""
+    """The run in this folder, or all finished benchmark runs below it."""
     if (folder / "config.toml").exists():
         return [read_run(folder)]
     runs = [Run(config.parent) for config in sorted(folder.glob("**/config.toml"))]
@@ -97,7 +97,7 @@ def read_kept(file: Path) -> KeptResult:
 
 
 def keep(results: Sequence[KeptResult], folder: Path) -> None:
-    """One small JSON file a run."""
+    """Write one small JSON file per run."""
     folder.mkdir(parents=True, exist_ok=True)
     for result in results:
         text = json.dumps(result.model_dump(mode="json", exclude_unset=True), indent=1)
@@ -105,7 +105,7 @@ def keep(results: Sequence[KeptResult], folder: Path) -> None:
 
 
 def file_name(name: str, ending: str) -> str:
-    """A file in the folder itself, whatever a run calls its settings."""
+    """A file name without folders, whatever characters a run's settings contain."""
     return name.replace("/", "_").replace("\0", "_") + ending
 
 
@@ -156,25 +156,25 @@ def benchmark(run: Run) -> BenchmarkRun:
 
 
 def run_name(experiment: Experiment, method: Method) -> str:
-    """A folder name that tells runs apart: the settings that differ from their defaults are in it."""
+    """A folder name unique to the run: it contains every setting that is not its default."""
     parts = [experiment.name, *label(config_of(method)).split()]
     parts += [f"{key}={value}" for key, value in experiment.changes.items()]
     return "-".join([*parts, experiment.preset, f"seed{experiment.seed}"])
 
 
 def command_of(experiment: Experiment, method: Method) -> str:
-    """What to type for the same run."""
+    """The command that makes the same run."""
     fields = type(method).model_fields
     of_method = {key: value for key, value in method.model_dump().items() if value != fields[key].default}
     changed = {**of_method, **experiment.changes}
-    file = experiment.name if experiment.name in names() else f"{experiment.name}.toml"  # of the user's own
+    file = experiment.name if experiment.name in names() else f"{experiment.name}.toml"  # the user's own
     words = ["fedpdc benchmark run", file, "--method", method.name, "--preset", experiment.preset]
     words += ["--seed", str(experiment.seed)]
     return " ".join([*words, *(f"--set {key}={value}" for key, value in changed.items())])
 
 
 def less_than_paper(experiment: Experiment, method: str) -> str:
-    """In which ways a run did less than the paper, as words for its row; empty when in none."""
+    """What was reduced relative to the paper, in words; empty if nothing was."""
     if not (experiment.name in names() and published(experiment.name)):
         return ""
     paper = make_experiment(experiment.name, "paper", method)

@@ -1,4 +1,4 @@
-"""From an experiment and a method to a federation and its run."""
+"""Turns an experiment and a method into a federation and runs it."""
 
 import os
 from dataclasses import replace
@@ -27,7 +27,7 @@ from fedpdc_med.runs.schema import BenchmarkRun, Experiment, ImageSource
 def start(
     experiment: Experiment, method: Method, data: Path | None, download: bool, out: Path, overwrite: bool, workers: int
 ) -> Run:
-    """A new run directory, and the run to its end."""
+    """Make a run directory and run all rounds."""
     images = load(experiment.data, data, download)
     federation = build(experiment, method, images)
     federation.check()
@@ -49,7 +49,7 @@ def start(
 
 
 def resume(run: Run, config: BenchmarkRun, data: Path | None, workers: int) -> None:
-    """Continue a benchmark's run from its checkpoint; the result is bit-identical to an uninterrupted run."""
+    """Continue a benchmark run from its checkpoint; the result is bit-identical to an uninterrupted run."""
     experiment, method = config.experiment, method_of(config.plan.method)
     with only_writer(run.folder):
         if data is None and config.data.folder:
@@ -58,7 +58,7 @@ def resume(run: Run, config: BenchmarkRun, data: Path | None, workers: int) -> N
         if images.fingerprint() != config.data.fingerprint:
             raise UserError(
                 f"the {experiment.data} images differ from the ones {run.folder} was started with; "
-                "name the right folder with --data"
+                "give the right folder with --data"
             )
         run_rounds(build(experiment, method, images), run, workers, progress_label(experiment, method.name))
 
@@ -105,7 +105,7 @@ def build(experiment: Experiment, method: Method, images: ImageSet) -> LocalFede
 
 
 def fewer(images: ImageSet, experiment: Experiment) -> ImageSet:
-    """A random part of the training images, where the experiment asks for one."""
+    """A random subset of the training images, if the experiment asks for one."""
     if experiment.images is None:
         return images
     some = np.sort(rng_for(experiment, "images").permutation(len(images.train_labels))[: experiment.images])
@@ -115,7 +115,7 @@ def fewer(images: ImageSet, experiment: Experiment) -> ImageSet:
 def split_public(
     experiment: Experiment, method: Method, public: np.ndarray, labels: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(correction, weighting): every method has the same public images to use, to score alone or to train on too."""
+    """(correction, weighting): every method gets the same public images, for scoring only or for training too."""
     if not method.parts().public.used:
         return public[:0], public
     if experiment.public_split == "shared":
@@ -146,7 +146,7 @@ def progress_label(experiment: Experiment, method: str) -> str:
 
 
 def draw_skew(federation: LocalFederation, run: Run) -> None:
-    """One bar a site."""
+    """One bar per site."""
     sites, classes = federation.sites.values(), federation.plan.classes
     parts = [site.indices for site in sites if site.indices is not None]
     counts = class_counts(next(iter(sites)).films.labels.numpy(), parts, len(classes))

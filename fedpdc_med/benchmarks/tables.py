@@ -1,4 +1,4 @@
-"""Results as rows and in words: mean ± SD over seeds next to the paper's numbers, and the best settings."""
+"""Result tables: mean ± SD over seeds next to the paper's numbers, and the best settings of each method."""
 
 import json
 import math
@@ -18,19 +18,19 @@ from fedpdc_med.common.files import parsed
 from fedpdc_med.methods import label, method_class
 from fedpdc_med.runs.plan import MethodConfig
 
-SETTING = ["experiment", "preset", "changed"]  # what runs must have in common to stand in one table
+SETTING = ["experiment", "preset", "changed"]  # runs in one table must agree in these
 LEGEND = (
-    "runs: one a seed, with a letter for what they are less than the paper in; gain: over FedAvg, seed by seed; worst: "
-    "recall of the worst class, %; score: accuracy of the global model on the reference, last rounds, %; reach: rounds "
-    "to FedAvg's final accuracy/the paper's, or how many runs got there; MB: sent in a round; time: of a round, "
-    "FedAvg's = 1; +-: against the paper."
+    "runs: number of seeds (letter: see the note below the table); gain: accuracy minus FedAvg's, paired by seed; "
+    "worst: recall of the worst class, %; tuning: accuracy of the global model on the weighting images, last rounds, "
+    "%; reach: rounds to FedAvg's final accuracy (/the paper's), or how many runs reached it; MB: sent per round; "
+    "time: per round, relative to FedAvg; vs paper: accuracy minus the paper's."
 )
-SCORE = "score: accuracy of the global model on the reference, last rounds, %. No test image has a say in it."
+SCORE = "tuning: accuracy of the global model on the weighting images, last rounds, %. No test images are used."
 SMALLER = {"rounds", "epochs", "images", "public_per_class"}
 
 
 class MeasuredCost(BaseModel):
-    """What a round of a method takes and sends."""
+    """The time of a round of a method, and the bytes it sends."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -41,7 +41,7 @@ class MeasuredCost(BaseModel):
 
 
 def table(results: Sequence[KeptResult], cost: Sequence[MeasuredCost] = ()) -> pd.DataFrame:
-    """One row an experiment, preset and method: mean and spread over seeds, the paper's numbers and the difference."""
+    """One row per experiment, preset and method: mean and SD over seeds, the paper's numbers and the difference."""
     frame = framed(results)
     frame["fedavg"] = _fedavg_of_the_same_seed(frame)
     frame["to_reach"] = [_rounds_to_reach_fedavg(row) for _, row in frame.iterrows()]
@@ -51,11 +51,11 @@ def table(results: Sequence[KeptResult], cost: Sequence[MeasuredCost] = ()) -> p
         row = dict(zip(keys, map(str, values), strict=True))
         first = results[group.index[0]]
         name = first.method.name
-        # A variant of ours has no number in the paper, and neither has another task than the paper's.
+        # Our own variants have no number in the paper, and neither have tasks that differ from the paper's.
         literal = first.kind == name and same_task(row["changed"])
         paper = published(row["experiment"]).get(name) if literal else None
         mean, reached = group["accuracy"].mean(), group["to_reach"]
-        compared = group["fedavg"].notna()  # with the FedAvg of the same seed: its partition sways every method
+        compared = group["fedavg"].notna()  # with FedAvg of the same seed, because the partition affects every method
         gains, there = (group["accuracy"] - group["fedavg"])[compared], reached[compared].notna()
         rows.append(
             {
@@ -84,7 +84,7 @@ def table(results: Sequence[KeptResult], cost: Sequence[MeasuredCost] = ()) -> p
 
 
 def framed(results: Sequence[KeptResult]) -> pd.DataFrame:
-    """A row a run; `method` is its label, `changed` is in words, with other images than most runs of the experiment."""
+    """One row per run; `method` is its label, `changed` is text and names the images where most runs used others."""
     frame = pd.DataFrame([one.model_dump() for one in results])
     frame["method"], frame["kind"] = [one.label for one in results], [one.kind for one in results]
     frame["base"], frame["images"] = [one.method.name for one in results], [one.data.fingerprint for one in results]
@@ -100,12 +100,12 @@ def as_text(changed: dict[str, Any]) -> str:
 
 
 def same_task(changed: str) -> bool:
-    """Whether what was changed, as words, leaves the paper's task: less of it, or other public images."""
+    """Whether a run with these changes still does the paper's task: less of it, or with other public images."""
     return {change.partition("=")[0] for change in changed.split(", ") if change} <= SMALLER
 
 
 def read_cost(file: Path) -> list[MeasuredCost]:
-    """What rounds of methods take, as `fedpdc benchmark cost --keep` wrote it."""
+    """The measured cost per method, as `fedpdc benchmark cost --keep` wrote it."""
     try:
         return [MeasuredCost(**row) for row in parsed(json.loads, file.read_text())]
     except (FileNotFoundError, ValueError, TypeError):
@@ -113,7 +113,7 @@ def read_cost(file: Path) -> list[MeasuredCost]:
 
 
 def time_of(method: MethodConfig, cost: Sequence[MeasuredCost]) -> float | None:
-    """The measured time of the method, or of one that differs in numbers that do not change the work of a round."""
+    """The measured time of the method, or of one that differs only in settings that do not change a round's work."""
     if not cost:
         return None
     by_label = {label(one.method): one.seconds_of_fedavg for one in cost} | {"fedavg": 1.0}
@@ -123,7 +123,7 @@ def time_of(method: MethodConfig, cost: Sequence[MeasuredCost]) -> float | None:
 
 
 def rounds_to_reach(accuracy_by_round: Sequence[float], wanted: float) -> int | None:
-    """The first round with that accuracy, as in the paper's table IV; None if it was never reached."""
+    """The first round that reaches this accuracy, as in the paper's table IV; None if none does."""
     return next((t for t, accuracy in enumerate(accuracy_by_round, start=1) if accuracy >= wanted), None)
 
 
@@ -134,14 +134,14 @@ def _rounds_to_reach_fedavg(row: pd.Series) -> float:
 
 
 def _fedavg_of_the_same_seed(frame: pd.DataFrame) -> pd.Series:
-    """For each run the accuracy that FedAvg ended with in the same setting and seed; NaN where it was not run."""
+    """For each run, FedAvg's final accuracy with the same setting and seed; NaN where FedAvg was not run."""
     keys = [*SETTING, "seed"]
     fedavg = frame[frame["method"] == "fedavg"].drop_duplicates(keys).set_index(keys)["accuracy"]
     return fedavg.reindex(pd.MultiIndex.from_frame(frame[keys])).set_axis(frame.index)
 
 
 def chosen(results: Sequence[KeptResult]) -> list[KeptResult]:
-    """Of each kind of method the runs with the numbers that scored best on the reference; no test image has a say."""
+    """Of each kind of method, the runs with the highest tuning accuracy; test images play no part in the choice."""
     scores = by_score(results)
     best = set(scores.loc[scores["best"], [*SETTING, "method"]].itertuples(index=False, name=None))
     at = framed(results)[[*SETTING, "method"]].itertuples(index=False, name=None)
@@ -149,9 +149,9 @@ def chosen(results: Sequence[KeptResult]) -> list[KeptResult]:
 
 
 def by_score(results: Sequence[KeptResult]) -> pd.DataFrame:
-    """One row a setting and method: its score on the reference, and whether it is the best of its kind.
+    """One row per setting and method: its tuning accuracy, and whether it is the best of its kind.
 
-    The numbers of one kind are compared in the seeds that all of them ran with, where there are any.
+    Settings of one kind are compared on the seeds that all of them ran with, if there are any.
     """
     frame = framed(results)
     rows = []
@@ -167,16 +167,16 @@ def by_score(results: Sequence[KeptResult]) -> pd.DataFrame:
 
 
 def described(table: pd.DataFrame) -> list[Section]:
-    """A table for each experiment, preset and change in it: best method first, and what the paper had more of."""
+    """A table for each experiment, preset and set of changes: best method first, with notes on what was reduced."""
     sections = []
     for setting, rows in table.groupby(SETTING, sort=False):
         less = dict(zip(sorted(set(rows["less_than_paper"]) - {""}), ascii_lowercase, strict=False))
         records = rows.to_dict("records")
         shown = pd.DataFrame({name: [cell(row) for row in records] for name, cell in columns_for(rows, less).items()})
         told = "; ".join(f"{letter}: {words}" for words, letter in less.items())
-        notes = [f"Less than the paper: {told}."] if less else []
+        notes = [f"Reduced relative to the paper: {told}."] if less else []
         if any(fewer_compared(row) for row in records):
-            notes.append("(n): gain and reach are of n seeds, those that FedAvg ran with too.")
+            notes.append("(n): gain and reach use only the n seeds for which FedAvg was run too.")
         sections.append(
             Section(
                 "",
@@ -188,13 +188,13 @@ def described(table: pd.DataFrame) -> list[Section]:
 
 
 def described_scores(table: pd.DataFrame) -> list[Section]:
-    """The settings of each method by score, from `by_score`; a method with one setting has nothing to choose."""
+    """The settings of each method by tuning accuracy, from `by_score`; one table per experiment and preset."""
     sections = []
     for setting, rows in table.groupby(SETTING, sort=False):
         cells = [
             {
                 "setting": row["method"] + (" (default)" if row["method"] == row["kind"] else ""),
-                "score": number(row["score"]),
+                "tuning": number(row["score"]),
                 "seeds": ", ".join(map(str, sorted(row["seeds"]))),
                 "": "best" if row["best"] else "",
             }
@@ -211,7 +211,7 @@ def with_a_choice(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def markdown(table: pd.DataFrame) -> str:
-    """The same tables for a document."""
+    """The same tables as Markdown."""
     parts: list[str] = []
     for section in described(table):
         for one in section.tables:
@@ -227,19 +227,19 @@ def titled(setting: tuple[Hashable, ...]) -> str:
 
 
 def columns_for(rows: pd.DataFrame, less: dict[str, str]) -> dict[str, Callable[[dict[Any, Any]], str]]:
-    """What to print of a row, by column; the columns that every row leaves empty are left out."""
+    """What to print in each column; columns that are empty in every row are omitted."""
     columns = {
         "method": lambda row: row["method"],
         "accuracy": lambda row: number(row["accuracy"]) + spread(row["spread"]),
         "runs": lambda row: str(row["seeds"]) + less.get(row["less_than_paper"], ""),
         "gain": gain,
         "worst": lambda row: number(row["worst_recall"]),
-        "score": lambda row: number(row["score"]),
+        "tuning": lambda row: number(row["score"]),
         "reach": reach,
         "MB": lambda row: number(row["bytes_per_round"] / 1e6) if row["bytes_per_round"] else "",
         "time": lambda row: number(row["time"], 2),
         "paper": lambda row: number(row["paper"]),
-        "+-": lambda row: signed(row["difference"]),
+        "vs paper": lambda row: signed(row["difference"]),
     }
     return {name: shown for name, shown in columns.items() if any(shown(row) for row in rows.to_dict("records"))}
 
@@ -250,7 +250,7 @@ def gain(row: dict[Any, Any]) -> str:
 
 
 def fewer_compared(row: dict[Any, Any]) -> bool:
-    """Whether a gain is of fewer seeds than were run."""
+    """Whether the gain uses fewer seeds than were run."""
     return not missing(row["over_fedavg"]) and row["compared"] < row["seeds"]
 
 

@@ -110,7 +110,7 @@ def test_a_seed_without_fedavg_counts_neither_for_nor_against_a_method():
     assert "| moon | 33.0±0.0 | 3a | +3.0±0.0 (2) | 0.0 | 25.0 | 2/37 |" in text
     assert "| 2a | +1.0 (1) | 0.0 | 25.0 | 2 |" in text
     assert "| 3a | +0.0±1.4 (2) | 0.0 | 25.0 | 1 of 2 |" in text
-    assert "(n): gain and reach are of n seeds, those that FedAvg ran with too." in text
+    assert "(n): gain and reach use only the n seeds for which FedAvg was run too." in text
     assert "(n)" not in markdown(table([result(), result("moon")]))
     labels = {text.get_text() for text in rounds_figure(rows, "").axes[0].texts}
     assert labels == {"3", "2", "2, one seed", "in 1 of 2 seeds"}
@@ -122,13 +122,13 @@ def test_the_tables_as_markdown_have_a_row_a_method():
     assert lines[2].startswith("| method | accuracy | runs | gain |")
     assert lines[4].startswith("| moon | 33.0 | 1a | +3.0 |")
     assert lines[5].startswith("| fedavg | 30.0 | 1a |  |")
-    assert "Less than the paper: a: 20 of 100 rounds." in lines
+    assert "Reduced relative to the paper: a: 20 of 100 rounds." in lines
 
 
 def test_each_row_says_in_what_it_is_less_than_the_paper():
     rows = table([result(), result("solo", less_than_paper="20 of 30 rounds"), result("moon", less_than_paper="")])
     text = markdown(rows)
-    assert "Less than the paper: a: 20 of 100 rounds; b: 20 of 30 rounds." in text
+    assert "Reduced relative to the paper: a: 20 of 100 rounds; b: 20 of 30 rounds." in text
     cells = ("fedavg | 30.0 | 1a", "solo | 30.0 | 1b", "moon | 30.0 | 1")
     assert all(f"| {cell} |" in text for cell in cells)
 
@@ -236,7 +236,7 @@ def test_a_rerun_with_other_numbers_is_told(tmp_path):
     keep([result(curve=(10.0, 20.0, 31.0))], tmp_path / "mine")
     told = []
     assert [one.accuracy for one in collect([tmp_path / "kept", tmp_path / "mine"], told.append)] == [30.0]
-    assert told == ["fedavg-0 is there twice, with different numbers (30.00 and 31.00 %); the first is shown."]
+    assert told == ["fedavg-0 was found twice with different results (30.00 and 31.00 %); the first one is shown."]
     assert collect([tmp_path / "kept", tmp_path / "kept"], told.append) and len(told) == 1
 
 

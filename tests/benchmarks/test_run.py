@@ -117,8 +117,8 @@ def test_the_papers_numbers_are_the_ones_it_prints():
 @pytest.mark.parametrize(
     ("file", "line", "says"),
     [
-        ("cifar10-cnn-b0.1.toml", "beta = 5", "name it has; rename the file$"),
-        ("mine.toml", 'name = "cifar10-cnn-b0.1"', "name it has; change its key 'name'$"),
+        ("cifar10-cnn-b0.1.toml", "beta = 5", "but differs from it; rename the file$"),
+        ("mine.toml", 'name = "cifar10-cnn-b0.1"', "but differs from it; change its key 'name'$"),
     ],
 )
 def test_an_edited_copy_does_not_pass_for_the_catalogues_experiment(tmp_path, file, line, says):
