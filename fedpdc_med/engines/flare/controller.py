@@ -4,6 +4,7 @@ import contextlib
 import queue
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,13 +41,13 @@ TROUBLE = {
 LOOK = 0.5  # seconds between looks at the abort signal
 
 
-def reply_of(site: str, result: Shareable, plan: Plan) -> Reply:
+def reply_of(site: str, t: int, result: Shareable, plan: Plan) -> Reply:
     code = result.get_return_code()
     if code in REFUSALS:
-        return Reply(site, None, sentence_of(code, plan))
+        return Reply(site, t, None, sentence_of(code, plan))
     if code != ReturnCode.OK:
-        return Reply(site, None, TROUBLE.get(code, f"its training failed ({code}); its log says why"))
-    return Reply(site, {name: value for name, value in result.items() if name != ReservedHeaderKey.HEADERS})
+        return Reply(site, t, None, TROUBLE.get(code, f"its training failed ({code}); its log says why"))
+    return Reply(site, t, {name: value for name, value in result.items() if name != ReservedHeaderKey.HEADERS})
 
 
 class FlareTransport:
@@ -62,12 +63,13 @@ class FlareTransport:
     def send(self, site: str, message: dict[str, Any], seconds: float) -> None:
         data = Shareable()
         data.update(message)
-        task = Task(name=TRAIN, data=data, timeout=int(seconds) + 1, result_received_cb=self._received)
+        received = partial(self._received, message["round"])
+        task = Task(name=TRAIN, data=data, timeout=int(seconds) + 1, result_received_cb=received)
         self.tasks[site] = task
         self.controller.send(task, self.fl_ctx, targets=[site])
 
-    def _received(self, client_task: ClientTask, fl_ctx: FLContext) -> None:
-        self.replies.put(reply_of(client_task.client.name, client_task.result, self.plan))
+    def _received(self, t: int, client_task: ClientTask, fl_ctx: FLContext) -> None:
+        self.replies.put(reply_of(client_task.client.name, t, client_task.result, self.plan))
         client_task.result = None  # FLARE keeps the task; it need not keep the model
 
     def next_reply(self, seconds: float) -> Reply | None:

@@ -19,9 +19,10 @@ from fedpdc_med.runs.plan import Plan
 
 @dataclass(frozen=True)
 class Reply:
-    """From a site: what it said, or why it says nothing."""
+    """From a site, to the assignment of a round: what it said, or why it says nothing."""
 
     site: str
+    round: int  # as the transport knows it, not as the answer says
     content: dict[str, Any] | None
     trouble: str = ""
 
@@ -92,9 +93,9 @@ class FlareEngine(CoordinatorHere):
             reply = self.transport.next_reply(closes - time.monotonic())
             if reply is None:
                 break
-            assignment = waiting.pop(reply.site, None)
-            if assignment is None:
-                continue
+            if reply.site not in waiting or reply.round != waiting[reply.site].round:
+                continue  # it came as an earlier round closed without it
+            assignment = waiting.pop(reply.site)
             outcome = self._outcome(assignment, reply, answers)
             usable += isinstance(outcome, Update)
             yield outcome

@@ -117,10 +117,15 @@ def read_numbers(numbers: object, classes: tuple[str, ...]) -> dict[str, float]:
     for name, value in numbers.items():
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise BadMessage(f"its {name} is not a number")
-        if name.startswith("films") and (not isinstance(value, int) or not 0 <= value < 10**9):
+        if isinstance(value, int) and abs(value) >= 10**9:  # nor need it fit into a float
+            raise BadMessage(f"its {name} is too large")
+        if name.startswith("films") and (not isinstance(value, int) or value < 0):
             raise BadMessage(f"its {name} is not a count")
         if name in ("seconds", "epsilon") and not (math.isfinite(value) and value >= 0):
             raise BadMessage(f"its {name} cannot be {value}")
     if numbers["films"] == 0:
         raise BadMessage("it trained on no film")
+    by_class = [value for name, value in numbers.items() if name.startswith("films:")]
+    if by_class and sum(by_class) != numbers["films"]:  # its weight is by the one, what is reported of it by the others
+        raise BadMessage("its films are not the sum of its films by class")
     return dict(numbers)

@@ -43,9 +43,9 @@ class OneRoom:
         if site not in self.silent:
             hospital = self.hospitals[site]
             if isinstance(hospital, Hospital):
-                self.replies.append(Reply(site, hospital.train(message)))
+                self.replies.append(Reply(site, message["round"], hospital.train(message)))
             else:
-                self.replies.append(reply_of(site, hospital.reply(message), hospital.plan))
+                self.replies.append(reply_of(site, message["round"], hospital.reply(message), hospital.plan))
 
     def next_reply(self, seconds):
         return self.replies.pop(0) if self.replies else None
@@ -105,6 +105,37 @@ def test_a_site_that_is_not_there_at_the_start_costs_no_time(started):
     record = coordinator.run_round()
     assert "not connected" in record.sites["south"].reason
     assert "south" not in [site for _, site, _ in room.sent]
+
+
+def test_an_answer_that_comes_as_its_round_closes_is_not_taken_for_one_of_the_next(started):
+    """All three answers are there when the second of them closes the round."""
+    coordinator, _, room = started(min_responses=2)
+    assert statuses(coordinator.run_round())["west"] == "failed"
+    assert [(one.site, one.round) for one in room.replies] == [("west", 1)]
+    room.heard = {"west": time.monotonic()}  # done, it asks for work again
+    room.silent = {"south"}
+    assert statuses(coordinator.run_round()) == {"north": "ok", "south": "failed", "west": "ok"}
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"site": "south"}, "another site's name"),
+        ({"round": 2}, "of round 2"),
+        ({"numbers": {"films": 0, "loss": 0.5}}, "no film"),
+        ({"numbers": {"films": -7, "loss": 0.5}}, "not a count"),
+        ({"numbers": {"films": 10**9, "loss": 0.5}}, "too large"),
+        ({"numbers": {"films": 12, "loss": math.nan}}, "not finite"),
+    ],
+)
+def test_an_answer_that_cannot_be_is_rejected_and_the_round_goes_on(started, change, says):
+    """Whatever its own policy let pass: the coordinator does not rely on it."""
+    coordinator, _, room = started()
+    north = room.hospitals["north"]
+    north.train = lambda message: {**Hospital.train(north, message), **change}
+    record = coordinator.run_round()
+    assert statuses(record) == {"north": "rejected", "south": "ok", "west": "ok"}
+    assert says in record.sites["north"].reason
 
 
 def test_correction_films_go_out_once_and_only_where_the_method_trains_on_them(started):

@@ -1,6 +1,7 @@
 """What leaves a hospital in a round: everything it hands to its connections is recorded and searched."""
 
 import logging
+import math
 
 import numpy as np
 import pytest
@@ -32,7 +33,7 @@ PLAN = Plan(
     rounds=3,
 )
 STATE = build_model(PLAN.network, seed=1).state_dict()
-GOOD = {"site": "north", "round": 1, "state": packed(STATE), "numbers": NUMBERS}
+GOOD = {"site": "north", "round": 1, "state": packed(STATE), "extra": None, "numbers": NUMBERS}
 
 
 def test_no_film_patient_file_name_or_path_leaves(federation, sources, tmp_path):
@@ -78,24 +79,39 @@ def test_an_update_of_every_model_leaves_and_one_that_is_larger_stays(model, nor
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("change", "why"),
     [
-        {"film": b"pixels"},
-        {"numbers": {**NUMBERS, "age": 71}},
-        {"numbers": {**NUMBERS, "films:influenza": 1}},
-        {"numbers": {**NUMBERS, "loss": "patient 17"}},
-        {"numbers": {**NUMBERS, "films": True}},
-        {"numbers": [0.7]},
-        {"state": {"weights": [1.0]}},
-        {"state": b"pixels"},
-        {"state": packed({**STATE, "film": torch.zeros(4)})},
-        {"state": packed({**STATE, "classify.bias": torch.zeros(7)})},
-        {"state": packed({**STATE, "classify.bias": torch.full((2,), float("nan"))})},
-        {"round": "today"},
+        ({"film": b"pixels"}, "entries"),
+        ({"round": "today"}, "round"),
+        ({"state": {"weights": [1.0]}}, "not bytes"),
+        ({"state": b"pixels"}, "cannot be read"),
+        ({"state": packed({**STATE, "film": torch.zeros(4)})}, "1 unknown"),
+        ({"state": packed({**STATE, "classify.bias": torch.zeros(7)})}, "shape"),
+        ({"state": packed({**STATE, "classify.bias": torch.full((2,), math.nan)})}, "not finite"),
+        ({"extra": packed(STATE)}, "beside the model"),
+        ({"numbers": [0.7]}, "named ones"),
+        ({"numbers": {"films": 12}}, "named ones"),
+        ({"numbers": {"loss": 0.7}}, "named ones"),
+        ({"numbers": {**NUMBERS, "age": 71}}, "named ones"),
+        ({"numbers": {**NUMBERS, "films:influenza": 1}}, "named ones"),
+        ({"numbers": {**NUMBERS, "loss": "patient 17"}}, "loss is not a number"),
+        ({"numbers": {**NUMBERS, "loss": 10**400}}, "loss is too large"),
+        ({"numbers": {**NUMBERS, "films": True}}, "films is not a number"),
+        ({"numbers": {"films": 0, "loss": 0.7}}, "no film"),
+        ({"numbers": {"films": -1, "loss": 0.7}}, "films is not a count"),
+        ({"numbers": {"films": 1.5, "loss": 0.7}}, "films is not a count"),
+        ({"numbers": {"films": 1e9, "loss": 0.7}}, "films is not a count"),
+        ({"numbers": {"films": 10**9, "loss": 0.7}}, "films is too large"),
+        ({"numbers": {**NUMBERS, "films": 1200}}, "sum"),
+        ({"numbers": {**NUMBERS, "films:normal": -12}}, "normal is not a count"),
+        ({"numbers": {**NUMBERS, "seconds": math.inf}}, "seconds"),
+        ({"numbers": {**NUMBERS, "seconds": 10**400}}, "seconds is too large"),
+        ({"numbers": {**NUMBERS, "epsilon": -0.1}}, "epsilon"),
+        ({"numbers": {**NUMBERS, "epsilon": math.nan}}, "epsilon"),
     ],
 )
-def test_the_policy_refuses_anything_else(change):
-    with pytest.raises(BadMessage):
+def test_the_policy_refuses_anything_else(change, why):
+    with pytest.raises(BadMessage, match=why):
         passed({**GOOD, **change})
 
 
