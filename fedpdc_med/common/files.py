@@ -1,4 +1,4 @@
-"""Files that are whole or not there, and folders that may come from anybody: no link in them is followed to write."""
+"""Files are written whole or not at all; folders may come from anyone, so no link in them is followed when writing."""
 
 import contextlib
 import errno
@@ -14,7 +14,7 @@ from typing import IO, Any
 
 from fedpdc_med.common.errors import UserError
 
-LOCK = "job.lock"  # held by whoever writes a run
+LOCK = "job.lock"  # held by the process that writes a run
 
 
 def refuse_links(folder: Path) -> None:
@@ -27,7 +27,7 @@ def refuse_links(folder: Path) -> None:
 def refused(path: Path) -> UserError:
     what = "a link" if path.is_symlink() else "not an ordinary file"
     return UserError(
-        f"{path.name} in the folder {path.absolute().parent.name} is {what}; fedpdc makes none of these. "
+        f"{path.name} in the folder {path.absolute().parent.name} is {what}, which fedpdc never creates. "
         f"Find out where the folder comes from, then remove {path.name}"
     )
 
@@ -37,7 +37,7 @@ def opened(path: Path, how: int, mode: str) -> IO[Any]:
     try:
         file = os.open(path, how | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
     except OSError as error:
-        if error.errno in (errno.ELOOP, errno.ENXIO):  # a link, a pipe that nobody reads
+        if error.errno in (errno.ELOOP, errno.ENXIO):  # a link, or a pipe without a reader
             raise refused(path) from None
         raise
     if not stat.S_ISREG(os.fstat(file).st_mode):
@@ -52,7 +52,7 @@ def read_text(path: Path) -> str:
 
 
 def parsed(parse: Callable[[str], Any], text: str) -> Any:
-    """What a TOML or JSON text says; all that can be wrong with it is a ValueError."""
+    """Parse TOML or JSON text; anything wrong with it raises a ValueError."""
     try:
         return parse(text)
     except RecursionError:
@@ -60,17 +60,19 @@ def parsed(parse: Callable[[str], Any], text: str) -> Any:
 
 
 def new_file(path: Path) -> IO[bytes]:
-    """A file to write in place of whatever has this name; a link is removed, and never followed."""
+    """Open a new file for writing in place of anything with this name; a link is removed, never followed."""
     path.unlink(missing_ok=True)
     return opened(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, "wb")
 
 
-def atomic_write(path: Path, write: Callable[[IO[bytes]], object], fsync: bool = False) -> None:
+def atomic_write(
+    path: Path, write: Callable[[IO[bytes]], object], fsync: bool = False, draft: Path | None = None
+) -> None:
     """The file as a whole, or the one that was there before; `write` gets a draft next to it, `.NAME.PID.partial`.
 
     With `fsync` it is on the disk, and not only on its way there, before it takes the place of the other.
     """
-    draft = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    draft = draft or path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         with new_file(draft) as file:
             write(file)
@@ -83,11 +85,8 @@ def atomic_write(path: Path, write: Callable[[IO[bytes]], object], fsync: bool =
 
 
 def replace_bytes(path: Path, content: bytes) -> None:
-    """The file as a whole, or the one that was there before."""
-    partial = path.with_name(path.name + ".partial")
-    with new_file(partial) as file:
-        file.write(content)
-    partial.replace(path)
+    """A file of a run, which one process at a time writes: the draft that a kill leaves is replaced by the next."""
+    atomic_write(path, lambda file: file.write(content), draft=path.with_name(path.name + ".partial"))
 
 
 def replace_text(path: Path, text: str) -> None:
@@ -96,23 +95,23 @@ def replace_text(path: Path, text: str) -> None:
 
 @contextlib.contextmanager
 def locked(path: Path, busy: str | None = None) -> Iterator[None]:
-    """Hold a lock file: wait until nobody else does, or stop with the words `busy`. A process that dies lets go."""
+    """Hold a lock file: wait for it, or stop with the message `busy` if it is held. A process that dies releases it."""
     with opened(path, os.O_RDWR | os.O_CREAT, "r+") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))
         except BlockingIOError:
             raise UserError(busy) from None
         except OSError:
-            pass  # a share that knows no locks
+            pass  # a network share without locks
         yield
 
 
 def only_writer(folder: Path) -> AbstractContextManager[None]:
-    """Hold a run's folder: two commands that write one run would spoil it."""
+    """Lock a run's folder: two commands writing the same run would corrupt it."""
     return locked(
         folder / LOCK,
-        f"another command is writing the run {folder.name!r}; wait until it has ended, or stop it with Ctrl-C, "
-        "then give this command again",
+        f"another command is writing the run {folder.name!r}; wait for it to finish, or stop it with Ctrl-C, "
+        "then run this command again",
     )
 
 
@@ -122,9 +121,9 @@ def sha256_of(path: Path) -> str:
 
 
 def read_json(path: Path) -> Any:
-    """A file that fedpdc wrote."""
+    """Read a file that fedpdc wrote."""
     try:
         return parsed(json.loads, path.read_text())
     except ValueError:
         where = f"{path.name} of {path.parent.name}"
-        raise UserError(f"{where} is damaged or not copied whole; copy or make it again") from None
+        raise UserError(f"{where} is corrupt or incomplete; copy it again or recreate it") from None

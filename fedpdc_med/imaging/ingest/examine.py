@@ -30,7 +30,7 @@ from fedpdc_med.imaging.dicom.deidentify import (
 from fedpdc_med.imaging.dicom.pixels import LEAST_GREYS, Shown, unscaled
 from fedpdc_med.imaging.duplicates import perceptual_hash
 from fedpdc_med.imaging.ingest.resize import picture, to_working_size
-from fedpdc_med.imaging.ingest.settings import Settings
+from fedpdc_med.imaging.ingest.sources import IngestOptions
 from fedpdc_med.imaging.records import MAY_HOLD_TEXT, FilmRecord, Outcome, Reason, Refused, Verdict
 from fedpdc_med.imaging.store import pixel_hash
 
@@ -38,38 +38,38 @@ SMALL = 300_000
 LEAST_RANGE = 16
 
 
-def start(settings: Settings) -> Callable[[FilmRecord], Outcome]:
+def start(options: IngestOptions) -> Callable[[FilmRecord], Outcome]:
     """Called once in every worker: parallel work is done by processes, so each has one thread."""
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     set_track_meta(False)
-    return partial(examine, settings=settings)
+    return partial(examine, options=options)
 
 
-def examine(record: FilmRecord, settings: Settings) -> Outcome:
+def examine(record: FilmRecord, options: IngestOptions) -> Outcome:
     """The verdict on one film; never raises for what a file contains."""
     try:
         if record.problem:
             raise Refused(*record.problem)
-        return _dicom_film(record, settings) if record.source == "dicom" else _picture_film(record, settings)
+        return _dicom_film(record, options) if record.source == "dicom" else _picture_film(record, options)
     except Refused as refusal:
         return Outcome.of(refusal)
 
 
-def _dicom_film(record: FilmRecord, settings: Settings) -> Outcome:
+def _dicom_film(record: FilmRecord, options: IngestOptions) -> Outcome:
     ds = _read(record.path)
     try:
         dicom.check_image(ds)
         facts = dicom.facts(ds)
-        dicom.check_content(ds, facts.view, settings.views, settings.body_parts)
+        dicom.check_content(ds, facts.view, options.views, options.body_parts)
     except Refused:
         raise
     except Exception as error:
         raise Refused(Reason.DAMAGED, type(error).__name__) from error
-    patient = settings.labels.patient_of(record.name, facts.uid) or facts.patient
+    patient = options.labels.patient_of(record.name, facts.uid) or facts.patient
     if not patient:
         raise Refused(Reason.NO_PATIENT)
-    label = settings.labels.of(record.name, facts.uid)
+    label = options.labels.of(record.name, facts.uid)
     try:
         shown, applied = unscaled(ds)
     except Refused:
@@ -85,11 +85,11 @@ def _dicom_film(record: FilmRecord, settings: Settings) -> Outcome:
         sex=facts.sex,
         age=facts.age,
     )
-    outcome = _accepted(known, shown, applied, settings)
+    outcome = _accepted(known, shown, applied, options)
     if dicom.code(ds, "BurnedInAnnotation") == "NO":
         outcome = replace(outcome, detail="")
-    if settings.write_dicom:
-        _write_deidentified(ds, outcome.row, settings.key, settings.write_dicom)
+    if options.write_dicom:
+        _write_deidentified(ds, outcome.row, options.key, options.write_dicom)
     return outcome
 
 
@@ -113,14 +113,14 @@ def _read(path: Path) -> Dataset:
         raise Refused(Reason.DAMAGED, type(error).__name__) from error
 
 
-def _picture_film(record: FilmRecord, settings: Settings) -> Outcome:
-    if record.view not in settings.views:
+def _picture_film(record: FilmRecord, options: IngestOptions) -> Outcome:
+    if record.view not in options.views:
         raise Refused(Reason.LATERAL if record.view == "lateral" else Reason.UNKNOWN_VIEW)
     if not record.patient:
         raise Refused(Reason.NO_PATIENT)
     if record.pixels is not None:
         grey = record.pixels if record.pixels.ndim == 2 else record.pixels.mean(axis=-1)
-        return _accepted(record, Shown(grey.astype(np.float32), 1 / 255), "8-bit array", settings)
+        return _accepted(record, Shown(grey.astype(np.float32), 1 / 255), "8-bit array", options)
     try:
         shown, applied = picture(record.path)
     except Refused:
@@ -131,19 +131,19 @@ def _picture_film(record: FilmRecord, settings: Settings) -> Outcome:
         if isinstance(error, OSError) and error.errno is not None:  # the machine's own; what is no picture has none
             raise Refused(Reason.UNREADABLE, type(error).__name__) from error
         raise Refused(Reason.NOT_PICTURE, type(error).__name__) from error
-    return _accepted(record, shown, applied, settings)
+    return _accepted(record, shown, applied, options)
 
 
-def _accepted(record: FilmRecord, shown: Shown, applied: str, settings: Settings) -> Outcome:
-    film = to_working_size(shown, settings.size, settings.fit, settings.equalise)
+def _accepted(record: FilmRecord, shown: Shown, applied: str, options: IngestOptions) -> Outcome:
+    film = to_working_size(shown, options.size, options.fit, options.equalise)
     if film.min() == film.max():
         raise Refused(Reason.BLANK)
     _check_greys(film)
     # Copies must be known for the same film whatever --fit and --equalise make of them.
-    as_is = settings.fit == "pad" and not settings.equalise
-    canonical = film if as_is else to_working_size(shown, settings.size)
+    as_is = options.fit == "pad" and not options.equalise
+    canonical = film if as_is else to_working_size(shown, options.size)
     height, width = shown.values.shape
-    key = PUBLISHED_KEY if record.published else settings.key
+    key = PUBLISHED_KEY if record.published else options.key
     row = {
         "film": pseudonym(key, "film", record.name),
         "label": record.label,
@@ -151,7 +151,7 @@ def _accepted(record: FilmRecord, shown: Shown, applied: str, settings: Settings
         "view": record.view,
         "sex": record.sex,
         "age_band": age_band(record.age),
-        "source": settings.provenance or record.source,
+        "source": options.provenance or record.source,
         "pixel_hash": pixel_hash(film),
         "perceptual_hash": perceptual_hash(canonical),
         "processing": applied,

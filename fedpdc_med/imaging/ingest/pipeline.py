@@ -17,8 +17,7 @@ from fedpdc_med.imaging.classes import CHEST, FRONTAL, VIEWS, Fit
 from fedpdc_med.imaging.dicom.deidentify import dicom_name, site_key
 from fedpdc_med.imaging.ingest.journal import Journal
 from fedpdc_med.imaging.ingest.labels import Labels
-from fedpdc_med.imaging.ingest.settings import Settings
-from fedpdc_med.imaging.ingest.sources import batches_of, fingerprint_of, records_of
+from fedpdc_med.imaging.ingest.sources import IngestOptions, batches_of, fingerprint_of, records_of
 from fedpdc_med.imaging.ingest.verdicts import settle, with_splits
 from fedpdc_med.imaging.records import FilmRecord, Outcome, Reason, Verdict
 from fedpdc_med.imaging.store import read_store, write_report, write_store
@@ -81,21 +80,21 @@ def ingest(
         raise UserError("--write-dicom: the folder lies inside SOURCE, where the next ingest would read it again")
     if write_dicom and any(record.source != "dicom" for record in records.values()):
         raise UserError("--write-dicom: this collection holds pictures, not DICOM files; leave the option out")
-    settings = Settings(
+    options = IngestOptions(
         labels or Labels({}), site_key(key_file(site)), size, fit, equalise, views, body_parts, write_dicom, provenance
     )
     folder = store or site_store(site)
-    fingerprint = fingerprint_of(records, settings, without, seed)
+    fingerprint = fingerprint_of(records, options, without, seed)
     if not replace and (folder / "store.json").is_file():
         return _finished(folder, fingerprint)
     with Journal(folder / ".ingest", fingerprint, size) as journal:
-        began, replaced = _examine_all(records, journal, settings, processes or cores(), seconds)
+        began, replaced = _examine_all(records, journal, options, processes or cores(), seconds)
         outcomes, group_of = settle(journal.outcomes, read_store(without).manifest if without else None)
         accepted = [place for place, outcome in outcomes.items() if outcome.verdict == Verdict.ACCEPTED]
         groups = [group_of[place] for place in accepted]
         if write_dicom:
             _remove_unaccepted(write_dicom, journal.outcomes, outcomes)
-        _write(folder, site, journal, outcomes, groups, settings, seed, fingerprint)
+        _write(folder, site, journal, outcomes, groups, options, seed, fingerprint)
         journal.discard()
     return IngestResult(
         folder,
@@ -145,7 +144,7 @@ def _finished(folder: Path, fingerprint: str) -> IngestResult:
     if store.info["ingest"] != fingerprint:
         raise UserError(
             f"{folder.name} already has a film store of {len(store.films)} films, from another source or with other "
-            "settings; use --overwrite to ingest it again, or choose another --site"
+            "options; use --overwrite to ingest it again, or choose another --site"
         )
     with (folder / "ingest_report.csv").open(newline="", encoding="utf-8") as file:
         rows = [(int(row["file"]), row["verdict"], row["reason"], row["detail"]) for row in csv.DictReader(file)]
@@ -153,7 +152,7 @@ def _finished(folder: Path, fingerprint: str) -> IngestResult:
 
 
 def _examine_all(
-    records: dict[int, FilmRecord], journal: Journal, settings: Settings, processes: int, seconds: float
+    records: dict[int, FilmRecord], journal: Journal, options: IngestOptions, processes: int, seconds: float
 ) -> tuple[float, int]:
     """Fill the journal; returns when the workers were ready, and how many of them had to be replaced."""
     done = {place for place, o in journal.outcomes.items() if not temporary(str(o.reason or ""), o.detail)}
@@ -165,7 +164,7 @@ def _examine_all(
     accepted = sum(outcome.verdict == Verdict.ACCEPTED for outcome in journal.outcomes.values())
     workers = Workers[FilmRecord, Outcome](min(processes, len(todo)), seconds, ahead=1)
     with workers, progress("reading films", len(records)) as step:
-        workers.open(_start, settings)
+        workers.open(_start, options)
         began = time.perf_counter()
         step(len(done))
         try:
@@ -181,11 +180,11 @@ def _examine_all(
     return began, workers.replaced
 
 
-def _start(settings: Settings) -> Callable[[FilmRecord], Outcome]:
+def _start(options: IngestOptions) -> Callable[[FilmRecord], Outcome]:
     # Imported in the workers only: the parent has no use for MONAI and its long import.
     from fedpdc_med.imaging.ingest.examine import start
 
-    return start(settings)
+    return start(options)
 
 
 def _lost(lost: Lost, seconds: float) -> Outcome:
@@ -208,7 +207,7 @@ def _write(
     journal: Journal,
     outcomes: dict[int, Outcome],
     groups: list[int],
-    settings: Settings,
+    options: IngestOptions,
     seed: int,
     fingerprint: str,
 ) -> None:
@@ -223,9 +222,9 @@ def _write(
         journal.films(accepted),
         manifest,
         site=site,
-        size=settings.size,
+        size=options.size,
         ingest=fingerprint,
-        processing={"fit": settings.fit, "equalise": settings.equalise, "views": list(settings.views)},
+        processing={"fit": options.fit, "equalise": options.equalise, "views": list(options.views)},
     )
 
 

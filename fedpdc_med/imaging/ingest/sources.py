@@ -3,19 +3,35 @@
 import hmac
 import json
 import os
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from pathlib import Path
 
 from fedpdc_med.common.errors import UserError
+from fedpdc_med.imaging.classes import CHEST, FRONTAL, Fit
 from fedpdc_med.imaging.ingest.collections import PICTURES, films_of, recognise
 from fedpdc_med.imaging.ingest.labels import Labels
-from fedpdc_med.imaging.ingest.settings import Settings
 from fedpdc_med.imaging.ingest.walk import files_below
 from fedpdc_med.imaging.records import FilmRecord, Refused
 from fedpdc_med.imaging.store import read_store
 
 BATCH_FILMS, BATCH_FILE_BYTES, BATCH_PIXEL_BYTES = 8, 16_000_000, 60_000
+
+
+@dataclass(frozen=True)
+class IngestOptions:
+    """What an ingest applies to every film."""
+
+    labels: Labels
+    key: bytes = field(repr=False)
+    size: int = 128
+    fit: Fit = "pad"
+    equalise: bool = False
+    views: tuple[str, ...] = FRONTAL
+    body_parts: tuple[str, ...] = CHEST
+    write_dicom: Path | None = None
+    provenance: str | None = None
+    """What the manifest calls the source, where that is not the collection's name or `dicom`."""
 
 
 def records_of(
@@ -50,15 +66,15 @@ def _record(name: str, path: Path, labels: Labels) -> FilmRecord:
     return FilmRecord(name, path, source="pictures", label=label, patient=patient, view=view, problem=problem)
 
 
-def fingerprint_of(records: dict[int, FilmRecord], settings: Settings, without: Path | None, seed: int) -> str:
+def fingerprint_of(records: dict[int, FilmRecord], options: IngestOptions, without: Path | None, seed: int) -> str:
     """Tells whether an interrupted or finished ingest was the same one; keyed, because it covers file names."""
-    said = asdict(settings) | {
+    said = asdict(options) | {
         "key": "",
-        "write_dicom": str(settings.write_dicom),
+        "write_dicom": str(options.write_dicom),
         "seed": seed,
         "without": read_store(without).info["manifest_sha256"] if without else "",
     }
-    digest = hmac.new(settings.key, json.dumps(said, sort_keys=True).encode(), sha256)
+    digest = hmac.new(options.key, json.dumps(said, sort_keys=True).encode(), sha256)
     for place, record in records.items():
         try:
             state = record.path.stat()

@@ -19,7 +19,7 @@ from fedpdc_med.imaging.dicom.bounds import announced
 from fedpdc_med.imaging.dicom.pixels import decode
 from fedpdc_med.imaging.ingest.examine import examine
 from fedpdc_med.imaging.ingest.labels import one_label
-from fedpdc_med.imaging.ingest.settings import Settings
+from fedpdc_med.imaging.ingest.sources import IngestOptions
 from fedpdc_med.imaging.records import FilmRecord, Reason, Refused
 
 PIXELS = np.random.default_rng(0).integers(0, 4096, (64, 48)).astype(np.uint16)
@@ -63,14 +63,14 @@ def enlarged(stream: bytes, syntax) -> bytes:
 
 
 def test_a_deflated_film_is_read_and_one_that_inflates_beyond_any_film_is_refused_early(tmp_path, film):
-    settings = Settings(one_label("normal"), b"k" * 32)
+    options = IngestOptions(one_label("normal"), b"k" * 32)
     deflated(film, tmp_path / "good.dcm")
-    assert not examine(FilmRecord("good", tmp_path / "good.dcm"), settings).reason
+    assert not examine(FilmRecord("good", tmp_path / "good.dcm"), options).reason
     deflated(film, tmp_path / "bomb.dcm", extra=300 * MB)
     assert (tmp_path / "bomb.dcm").stat().st_size < MB
     tracemalloc.start()
     try:
-        outcome = examine(FilmRecord("bomb", tmp_path / "bomb.dcm"), settings)
+        outcome = examine(FilmRecord("bomb", tmp_path / "bomb.dcm"), options)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
