@@ -21,7 +21,7 @@ BASELINE = "fedavg"
 class RunNumbers:
     """One run in numbers, on one split; NaN where it has no films of a class."""
 
-    method: str  # its label; where runs of one table differ in settings, with those
+    label: str  # of the method, with its settings
     seed: int
     recall: dict[str, float]  # by class; of `solo` the mean over the sites' own models
     worst: float  # of `solo` the mean over the sites of each model's own worst class
@@ -29,7 +29,10 @@ class RunNumbers:
     settings: tuple[str, ...] = ()  # of the simulation, as words; runs that differ in one are not seeds of another
     films: tuple[tuple[str, str], ...] = ()  # fingerprints
     name: str = ""
-    label: str = ""  # of the method, without the run's settings
+
+    @property
+    def method(self) -> str:
+        return " ".join([self.label, *self.settings])
 
 
 MEASURES: dict[str, Callable[[RunNumbers], float]] = {
@@ -57,8 +60,8 @@ def numbers_of(run: Run, split: str) -> RunNumbers:
     privacy = config.privacy if isinstance(config, SimulationRun) else None
     settings = {"rounds": plan.rounds, "tau": plan.tau, "model": plan.network.name, "norm": plan.network.norm}
     words = tuple(f"{key}={value}" for key, value in {**settings, **(privacy.model_dump() if privacy else {})}.items())
-    films, name = tuple(config.data.fingerprints.items()), label(plan.method)
-    return RunNumbers(name, plan.seed, mean, worst, rarest, words, films, run.folder.name, name)
+    films = tuple(config.data.fingerprints.items())
+    return RunNumbers(label(plan.method), plan.seed, mean, worst, rarest, words, films, run.folder.name)
 
 
 def labelled_by_setting(found: list[RunNumbers]) -> list[RunNumbers]:
@@ -69,7 +72,7 @@ def labelled_by_setting(found: list[RunNumbers]) -> list[RunNumbers]:
     of_seed: dict[int, RunNumbers] = {}
     for one in found:
         own = tuple(word for word in one.settings if word not in common)
-        one = replace(one, method=" ".join([one.method, *own]), settings=own)
+        one = replace(one, settings=own)
         twin, other = seen.setdefault((one.method, one.seed), one), of_seed.setdefault(one.seed, one)
         if twin is not one:
             raise UserError(f"{twin.name} and {one.name} are the same method and seed; leave one of them out")

@@ -5,6 +5,7 @@ import pytest
 from fedpdc_med.evaluation.recall import per_class_recall
 from fedpdc_med.evaluation.sites import before_and_after, headline, recall_drop, site_by_class, untaught_classes
 from fedpdc_med.runs.predictions import select
+from fedpdc_med.runs.schema import SiteSummary
 
 
 def test_matrix_has_every_site_and_class_with_counts(frame_of):
@@ -124,9 +125,9 @@ def test_headline_of_another_model_and_split_is_of_those_films_alone(frame_of):
 
 
 def test_a_class_that_no_hospital_has_films_of_is_told():
-    outside = {"takes_part": False, "training_films": {}}
-    sites = {"a": {"training_films": {"normal": 3, "covid-19": 0}}, "outside": outside}
+    outside = SiteSummary(takes_part=False)
+    sites = {"a": SiteSummary(training_films={"normal": 3, "covid-19": 0}), "outside": outside}
     classes = ["normal", "covid-19", "tuberculosis"]
     assert untaught_classes(sites, classes) == ["covid-19", "tuberculosis"]
-    silent = {"training_films": {}}  # may have had every class
+    silent = SiteSummary()  # may have had every class
     assert untaught_classes({**sites, "silent": silent}, classes) == []
