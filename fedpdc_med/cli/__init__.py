@@ -1,4 +1,4 @@
-"""The command line, `fedpdc`. Exit codes: 0 done, 1 the work failed, 2 the user's input was wrong."""
+"""The command line, `fedpdc`. Exit codes: 0 success, 1 the work failed, 2 the user's input was wrong."""
 
 import os
 import sys
@@ -17,7 +17,7 @@ from fedpdc_med.common.interrupts import INTERRUPTED, STOPPED, ends_at_once
 from fedpdc_med.common.paths import home
 from fedpdc_med.common.processes import cores
 
-# Click's, or that of the click which newer versions of Typer carry inside.
+# Click's exception, or that of the copy of Click that newer versions of Typer include.
 UsageMistake: type[Exception] = next(one for one in typer.BadParameter.__mro__ if one.__name__ == "ClickException")
 ERROR, FAILED = Text("error:", "bold red"), Text("failed:", "bold red")
 AGAIN = "check the disk and its permissions, then run the command again"
@@ -50,7 +50,7 @@ def resume(
     run: Annotated[Path, typer.Argument(help="The run directory, or its name in $FEDPDC_HOME/runs.")],
     sites: Annotated[
         Path | None,
-        typer.Option(help="Folder of site files, for a simulation with its own; a run never names code to run."),
+        typer.Option(help="Folder of site files, if the simulation used its own: a run does not record where code is."),
     ] = None,
     data: Data = None,
     workers: Workers = None,
@@ -79,8 +79,8 @@ def resume(
 
 
 def main() -> None:
-    """Run a command; a user's mistake is one line, never a stack trace."""
-    os.environ["PYTHONSAFEPATH"] = "1"  # no process that this one starts looks for Python in the current folder
+    """Run a command; a user's mistake prints one line, never a stack trace."""
+    os.environ["PYTHONSAFEPATH"] = "1"  # no process started from here imports Python code from the current folder
     try:
         code = app(standalone_mode=False)
     except UserError as error:
@@ -89,10 +89,10 @@ def main() -> None:
     except WorkFailed as error:
         errors.print(FAILED, str(error), soft_wrap=True)
         sys.exit(1)
-    except BrokenPipeError:  # whoever reads, such as `head`, has enough
+    except BrokenPipeError:  # the reader of the pipe, such as `head`, has closed it
         os._exit(1)
     except OSError as error:
-        if not error.strerror:  # not the machine's, so a mistake of the program
+        if not error.strerror:  # not an error of the operating system, so a bug in the program
             raise
         where = f": {error.filename}" if error.filename else ""
         errors.print(FAILED, f"{error.strerror}{where}; {AGAIN}", soft_wrap=True)
@@ -105,7 +105,7 @@ def main() -> None:
     if code == INTERRUPTED:
         errors.print(STOPPED, soft_wrap=True)
         sys.stderr.flush()
-        os._exit(INTERRUPTED)  # without waiting for threads that the interrupt may have caught in the middle
+        os._exit(INTERRUPTED)  # without waiting for threads that the interrupt may have left hanging
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -49,7 +49,7 @@ def list_experiments() -> None:
 
 @app.command("run")
 def run_experiment(
-    experiment: Annotated[str, typer.Argument(help="A name of `fedpdc benchmark list`, or your own .toml file.")],
+    experiment: Annotated[str, typer.Argument(help="A name from `fedpdc benchmark list`, or your own .toml file.")],
     method: Method = "fedpdc",
     preset: Annotated[str, typer.Option(help="quick (2 epochs, 20 rounds) or paper (the paper's numbers).")] = "quick",
     rounds: Annotated[int | None, typer.Option(min=1, help="Rounds of training. Default: the preset's.")] = None,
@@ -112,7 +112,7 @@ def table(
         bool, typer.Option("--chosen", help="Show only the setting that `fedpdc benchmark choose` marks as best.")
     ] = False,
     cost: Annotated[
-        Path | None, typer.Option(help="A file from `fedpdc benchmark cost --keep`: adds the time of a round.")
+        Path | None, typer.Option(help="A file from `fedpdc benchmark cost --keep`: adds the time per round.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -138,7 +138,7 @@ def table(
         results.keep(found, keep)
         pictures = figures.draw(shown, keep)
         pictures += figures.label_distributions([run for folder in folders for run in results.runs_at(folder)], keep)
-        console.print(f"Kept {len(found)} results and {pictures} figures in {keep}")
+        console.print(f"Saved {len(found)} results and {pictures} figures in {keep}")
 
 
 @app.command()
@@ -160,7 +160,7 @@ def choose(runs: Runs = None, as_json: AsJson = False) -> None:
     if as_json:
         print_json(scores.assign(seeds=scores["seeds"].map(sorted)))
     elif scores.empty:
-        console.print("There is nothing to choose: no method ran with two settings, such as --set mu=0.1 and mu=1.")
+        console.print("Nothing to rank: no method was run with two settings, such as --set mu=0.1 and --set mu=1.")
     else:
         for section in tables.described_scores(scores):
             print_section(section)
@@ -196,7 +196,7 @@ def print_json(rows: "pd.DataFrame") -> None:
 
 
 def finished(runs: list[Path] | None) -> tuple[list[Path], list["KeptResult"]]:
-    """The folders to look in, and the results there."""
+    """The folders searched, and the results found in them."""
     from fedpdc_med.benchmarks import results
 
     folders = runs or [home() / "runs"]
@@ -216,7 +216,7 @@ def parse_settings(pairs: list[str], method: str) -> tuple[dict[str, str], dict[
     for pair in pairs:
         key, _, value = pair.partition("=")
         if key in ("seed", "preset"):
-            raise UserError(f"--set {pair}: it has an option of its own, --{key} {value}")
+            raise UserError(f"--set {pair}: use the option --{key} {value} instead")
     of_experiment = {key: field for key, field in Experiment.model_fields.items() if key not in NOT_SETTINGS}
     chosen, overrides = parse_set(
         pairs, (f"the method {method!r}", method_class(method).model_fields), ("the experiment", of_experiment)
@@ -225,7 +225,7 @@ def parse_settings(pairs: list[str], method: str) -> tuple[dict[str, str], dict[
 
 
 def same_run(run: "Run", experiment: "Experiment", method: "MethodWithSettings") -> "BenchmarkRun":
-    """--resume must not quietly continue another run than the one described."""
+    """--resume must not silently continue a run other than the one described."""
     from fedpdc_med.runs.schema import BenchmarkRun
 
     config = run.config

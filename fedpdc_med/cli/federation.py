@@ -41,18 +41,18 @@ app.callback()(needs_flare)
 
 Seed = Annotated[int, typer.Option(help="Random seed.")]
 RoundsPerJob = Annotated[
-    int, typer.Option(min=1, help="Rounds of one FLARE job; a site that returns joins the next job.")
+    int, typer.Option(min=1, help="Rounds per FLARE job; a site that reconnects joins at the next job.")
 ]
-Deadline = Annotated[float, typer.Option(min=1, help="Seconds that a round waits for its sites.")]
+Deadline = Annotated[float, typer.Option(min=1, help="Seconds to wait for the sites in each round.")]
 MinResponses = Annotated[
     int | None, typer.Option(min=1, help="Close a round once this many sites have responded. Default: all.")
 ]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a run that was made before.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an existing run.")]
 
 
 @contextlib.contextmanager
 def following(label: str, rounds: int) -> Iterator[Callable[["Run"], None]]:
-    """A progress bar fed from a run directory that another process writes."""
+    """A progress bar that follows a run directory written by another process."""
     from fedpdc_med.runs.directory import read_run
 
     seen = 0
@@ -90,7 +90,7 @@ def try_out(
 ) -> None:
     """Try a complete federation on this machine: coordinator and sites as separate processes over mutual TLS.
 
-    With synthetic films, unless --sites names sites that have films of their own.
+    Films are synthetic, unless the site files in --sites name film stores.
 
     Example: fedpdc federation try --rounds 3
     """
@@ -192,7 +192,7 @@ def run(
     wait: Annotated[float, typer.Option(min=1, help="Seconds to wait until --min-sites are connected.")] = 3600.0,
     overwrite: Overwrite = False,
 ) -> None:
-    """Start a run, or continue it from its last checkpoint. Use it on the coordinator's machine.
+    """Start a run, or continue it from its last checkpoint. Run this on the coordinator's machine.
 
     Example: fedpdc federation run kits/lead@example.org --rounds 20 --name first
     """
@@ -215,7 +215,7 @@ def run(
     if (folder / "config.toml").exists() and not overwrite:
         opened = read_run(folder)
         if not isinstance(opened.config, FederationRun):
-            raise UserError(f"{folder} contains a run of this machine alone, not a federation; choose another --name")
+            raise UserError(f"{folder} contains a run made on one machine, not a federation run; choose another --name")
         remedy = "choose another --name, or use --overwrite"
         refuse_if_different(folder, wanted_of(opened.plan), wanted_of(plan), remedy)
         check_reference(opened.config, reference)
@@ -224,8 +224,8 @@ def run(
     pace = Pace(rounds_per_job, deadline, min_responses, min_sites, wait)
     if opened.finished:
         console.print(
-            f"Nothing was trained: {name} has all its {rounds} rounds. To train more, start a run with another --name "
-            "and more --rounds."
+            f"Nothing to train: {name} has already completed all {rounds} rounds. To train longer, start a new run "
+            "with another --name and more --rounds."
         )
     else:
         with following(method, rounds) as on_round:
@@ -237,7 +237,7 @@ def run(
 @app.command()
 def status(
     kit: Annotated[Path, typer.Argument(help="The startup kit of an administrator.")],
-    name: Annotated[str | None, typer.Option(help="Name of the run. Default: the one that was updated last.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the run. Default: the most recently updated run.")] = None,
 ) -> None:
     """Show who is connected, the current round, and the last score and weight of each site.
 
@@ -249,15 +249,15 @@ def status(
     runs = home() / "runs"
     found = read_run(runs / checked_run_name(name, f"--name {name}")) if name else latest_run(runs)
     now = status_of(found, who_is_there(kit))
-    title = "Who is connected" if found is None else f"{found.folder.name}: round {now.round} of {now.rounds}"
+    title = "Connected sites" if found is None else f"{found.folder.name}: round {now.round} of {now.rounds}"
     rows = []
     for site in now.sites:
         numbers = ["" if value is None else f"{value:.2f}" for value in (site.score, site.weight)]
         rows.append([site.site, "yes" if site.connected else "no", site.status, *numbers, site.reason])
-    columns = ["site", "connected", "last round", "score", "weight", "why"]
+    columns = ["site", "connected", "last round", "score", "weight", "reason"]
     print_table(f"{title}{', finished' if now.finished else ''}", columns, rows)
     if found is None:
         console.print(
-            f"There is no federation's run in {runs}. Rounds, scores and weights are kept on the coordinator's "
-            "machine: to see them, run this command there, with its FEDPDC_HOME."
+            f"There is no federation run in {runs}. Rounds, scores and weights are stored on the coordinator's "
+            "machine; to see them, run this command there with its FEDPDC_HOME."
         )

@@ -8,6 +8,7 @@ import typer
 
 from fedpdc_med.cli.options import Collection, Squared, Workers, listed
 from fedpdc_med.cli.terminal import console, print_table
+from fedpdc_med.common.description import count
 from fedpdc_med.common.errors import UserError
 from fedpdc_med.imaging.classes import CHEST, CLASSES, FRONTAL, VIEWS
 
@@ -37,11 +38,11 @@ def ingest(
     ] = False,
     views: Annotated[str, typer.Option(help=f"Views to accept, of {', '.join(VIEWS)}.")] = ",".join(FRONTAL),
     body_parts: Annotated[
-        str, typer.Option(help="Body parts to accept; add unknown for films that do not say.")
+        str, typer.Option(help="Body parts to accept; add unknown to accept films that do not state theirs.")
     ] = ",".join(CHEST),
     exclude: Annotated[
         Path | None,
-        typer.Option(help="Film store, usually the public reference set, whose films and patients are left out."),
+        typer.Option(help="Film store, usually the public reference set, whose films and patients are excluded."),
     ] = None,
     write_dicom: Annotated[
         Path | None, typer.Option(help="Also write the accepted films as de-identified DICOM files here.")
@@ -49,11 +50,9 @@ def ingest(
     max_rejects: Annotated[
         float, typer.Option(min=0, max=1, help="Exit with 1 if a larger proportion of the files is rejected.")
     ] = 0.5,
-    timeout: Annotated[float, typer.Option(min=1, help="Seconds after which the decoding of a film is given up.")] = 60,
+    timeout: Annotated[float, typer.Option(min=1, help="Maximum time to decode one film, in seconds.")] = 60,
     seed: Annotated[int, typer.Option(help="Random seed of the split into training and test patients.")] = 0,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace the film store the site already has.")
-    ] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the site's existing film store.")] = False,
     list_rejected: Annotated[
         bool, typer.Option("--list-rejected", help="List every file that was not accepted, on the terminal only.")
     ] = False,
@@ -61,9 +60,9 @@ def ingest(
 ) -> None:
     """Import a folder of DICOM, PNG or JPEG films, or a public dataset, into a site's film store.
 
-    Every file is accepted, rejected or quarantined with a reason (ingest_report.csv). Names, IDs and dates are removed:
-    films and patients get pseudonyms that only the site's key could link. If the command is stopped, run it again to
-    continue.
+    Every file is accepted, rejected or quarantined with a reason (ingest_report.csv). Names, IDs and dates are removed;
+    films and patients get pseudonyms that only the site's key can link back to them. If the command is stopped, run it
+    again to continue.
 
     Example: fedpdc ingest /data/chest-2024 --site harbor-general --labels labels.csv
     """
@@ -102,7 +101,7 @@ def ingest(
         rows = f"{len(unused)} of {len(known.rows)} rows"
         console.print(f"{rows} of the label table match no file below SOURCE", style="yellow")
         if unnamed := next((name for name in names.values() if not known.names(name)), ""):
-            example = f"A row says {unused[0]!r}, a file without a row is {unnamed!r}"
+            example = f"For example, a row names {unused[0]!r}; a file without a row is {unnamed!r}"
             console.print(example, highlight=False)
     if list_rejected:
         _print_rejected(result, names)
@@ -112,7 +111,7 @@ def ingest(
 
 
 def _warnings(manifest: "pd.DataFrame", told_patients: bool) -> list[str]:
-    """What makes the split into training and test patients worth little."""
+    """Warnings about the split into training and test patients."""
     films = manifest["patient"].value_counts()
     found = []
     if films.iloc[0] > len(manifest) / 2 and len(manifest) > 1:
@@ -120,12 +119,12 @@ def _warnings(manifest: "pd.DataFrame", told_patients: bool) -> list[str]:
             f"One patient has {films.iloc[0]} of the {len(manifest)} films: do all films have the same patient ID?"
         )
     if not (manifest["split"] == "test").any():
-        found.append("No film is left for testing: there are too few patients.")
+        found.append("No films are left for testing: there are too few patients.")
     pictures = manifest["source"].isin(["folder-per-class", "pictures"]).all()
     if pictures and films.iloc[0] == 1 and len(manifest) > 1 and not told_patients:
         found.append(
-            "Every picture counts as a separate patient, so films of one patient may end up in both training and "
-            "test. Put a patient's films into a folder below the class's, or add a column patient to the label table."
+            "Every film counts as a separate patient, so films of one patient may end up in both training and test. "
+            "Put each patient's films into a folder in the class folder, or add a column patient to the label table."
         )
     return found
 
@@ -141,7 +140,8 @@ def _print_summary(result: "IngestResult", site: str, told_patients: bool) -> No
         counts: dict[str, Any] = read_store(result.store).info["counts"]
         classes = ", ".join(f"{count} {label}" for label, count in Counter(counts["classes"]).items() if count)
         splits = ", ".join(f"{count} {split}" for split, count in counts["splits"].items())
-        console.print(f"{counts['films']} films of {counts['patients']} patients: {classes}; {splits}")
+        films, patients = count(counts["films"], "film"), count(counts["patients"], "patient")
+        console.print(f"{films} of {patients}: {classes}; {splits}")
         for warning in _warnings(read_store(result.store).manifest, told_patients):
             console.print(warning, style="yellow")
         console.print(f"Film store, with ingest_report.csv: {result.store}", highlight=False, soft_wrap=True)
@@ -151,8 +151,8 @@ def _print_summary(result: "IngestResult", site: str, told_patients: bool) -> No
         from fedpdc_med.imaging.ingest.pipeline import temporary
 
         again = sum(temporary(reason, detail) for _, _, reason, detail in result.report)
-        retry = f"; {again} files could not be read then: once they can be, use --overwrite" if again else ""
-        console.print(f"Already ingested; showing the existing report{retry}", highlight=False)
+        note = f". {count(again, 'file')} could not be read then; if they can be now, use --overwrite" if again else ""
+        console.print(f"Already ingested; showing the existing report{note}", highlight=False)
     if result.replaced:
         console.print(
             f"{result.replaced} worker processes died or took longer than --timeout and were replaced; "
@@ -162,14 +162,14 @@ def _print_summary(result: "IngestResult", site: str, told_patients: bool) -> No
 
 
 def _print_collection(films: Counter[tuple[str, bool]]) -> None:
-    """A dataset is detected from folders and names, so its user must see what was taken for published."""
-    for (source, published), count in sorted(films.items()):
-        key = "public names: the same pseudonyms at every site" if published else "pseudonyms by this site's own key"
-        console.print(f"{count} files read as {source}; {key}", highlight=False)
+    """A dataset is detected from folders and names, so the user must see which files were treated as published."""
+    for (source, published), number in sorted(films.items()):
+        key = "published names: same pseudonyms at every site" if published else "pseudonyms by this site's own key"
+        console.print(f"{count(number, 'file')} read as {source}; {key}", highlight=False)
 
 
 def _print_rejected(result: "IngestResult", names: dict[int, str]) -> None:
-    """File names stay on the hospital's own screen: no report holds them."""
+    """File names are shown on the hospital's own screen only; no report contains them."""
     from fedpdc_med.imaging.records import Verdict
 
     for place, verdict, reason, detail in result.report:

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 RECOMMENDED = "fedpdc-ce"  # docs/recommended.md says why
 METHOD_HELP = (
     "Recommended: fedpdc-ce. From the paper: fedpdc, fedavg, fedprox, moon, solo. Other uses of the public images: "
-    "abavg, data-sharing, server-finetune, learned-weights. No federation: reference-only, pooled."
+    "abavg, data-sharing, server-finetune, learned-weights. Without public images: scaffold, fedavgm, "
+    "median, trimmed-mean. No federation: reference-only, pooled."
 )
 
 Method = Annotated[str, typer.Option(help=METHOD_HELP)]
@@ -55,13 +56,13 @@ Collection = Annotated[
     ),
 ]
 Squared = Annotated[
-    Fit, typer.Option(help="pad keeps all of a film that is not square; crop keeps its central square.")
+    Fit, typer.Option(help="For films that are not square: pad keeps the whole film; crop keeps the central square.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 
 
 def parse_set(pairs: Sequence[str], *takers: tuple[str, Mapping[str, Any]]) -> tuple[dict[str, str], ...]:
-    """KEY=VALUE pairs, given to the first taker, a name with its settings, that knows the key."""
+    """KEY=VALUE pairs, each assigned to the first taker (a name with its settings) that has the key."""
     found: tuple[dict[str, str], ...] = tuple({} for _ in takers)
     for pair in pairs:
         key, separator, value = pair.partition("=")
@@ -70,7 +71,7 @@ def parse_set(pairs: Sequence[str], *takers: tuple[str, Mapping[str, Any]]) -> t
         taken = next((mine for mine, (_, settings) in zip(found, takers, strict=True) if key in settings), None)
         if taken is None:
             known = "; ".join(f"{name}: {', '.join(settings) or 'none'}" for name, settings in takers)
-            raise UserError(f"--set {key}: there is no such setting; settings of {known}")
+            raise UserError(f"--set {key}: unknown setting; known settings of {known}")
         taken[key] = value
     return found
 
@@ -87,7 +88,7 @@ def refuse_if_different(
     wanted: Mapping[str, Any],
     remedy: str = "choose another --out, or use --overwrite instead of --resume",
 ) -> None:
-    """A run is never quietly continued as another one than the command describes."""
+    """A run is never silently continued with settings other than the command's."""
     for key in sorted(wanted):
         if there.get(key) != wanted[key]:
             raise UserError(f"{folder} contains a run with {key} = {there.get(key)!r}, not {wanted[key]!r}; {remedy}")
@@ -116,19 +117,20 @@ def checked_norm(norm: str) -> Any:
 
 
 def checked_run_name(name: str, option: str) -> str:
-    """A run's name travels in jobs and becomes a folder at the coordinator."""
+    """A run's name is sent in jobs and becomes a folder name at the coordinator."""
     from fedpdc_med.common.paths import checked_name
 
     try:
         return checked_name(name)
     except UserError:
         raise UserError(
-            f"{option}: a run's folder has lower-case letters, digits, - and _ only (at most 64), for example first-run"
+            f"{option}: a run's name may contain only lower-case letters, digits, - and _ (at most 64 characters), "
+            "for example first-run"
         ) from None
 
 
 def listed(text: str) -> tuple[str, ...]:
-    """The parts of a value that is separated by commas."""
+    """The parts of a comma-separated value."""
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 

@@ -118,7 +118,7 @@ def ingest_speed(
 
 
 def _synthetic(folder: Path, workers: int) -> Path:
-    """Of the sizes tried (256, 512, 1024 pixels a side) the one at which ingest compares worst with the bare loop."""
+    """Of the sizes tried (256, 512, 1024 pixels per side), the one where ingest compares worst with the bare loop."""
     from fedpdc_med.imaging.phantoms.films import write_films
     from fedpdc_med.imaging.phantoms.scanners import Scanner
 
@@ -153,7 +153,7 @@ def federation_speed(
     model: Model = "densenet-small",
     workers: Workers = None,
 ) -> None:
-    """Measure the overhead of FLARE: seconds per round beyond training, against local processes, for three sites.
+    """Measure the overhead of FLARE: seconds per round beyond training, compared with local processes, for three sites.
 
     Example: fedpdc benchmark federation-speed
     """
@@ -161,7 +161,7 @@ def federation_speed(
     from fedpdc_med.performance.federation import measure
 
     print_table(
-        f"Seconds per round, median of {rounds - 1} rounds (without the first of a job), three sites, {model}",
+        f"Seconds per round, median of {rounds - 1} rounds (without the first round of a job), three sites, {model}",
         ["engine", "round", "training at the slowest site", "beyond training"],
         [
             [one.engine, f"{one.round:.2f}", f"{one.training:.2f}", f"{one.beyond:.2f}"]

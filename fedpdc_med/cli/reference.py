@@ -1,4 +1,4 @@
-"""`fedpdc reference ...`: the public reference set, made and verified."""
+"""`fedpdc reference ...`: build and check the public reference set."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -33,7 +33,7 @@ def build(
         bool, typer.Option("--equalise", help="Equalise contrast. Must match the sites' setting.")
     ] = False,
     provenance: Annotated[str, typer.Option(help="Where the films come from.")] = "",
-    licence: Annotated[str, typer.Option(help="Terms under which they may be used.")] = "",
+    licence: Annotated[str, typer.Option(help="Licence or terms under which they may be used.")] = "",
     version: Annotated[str, typer.Option(help="Version of this set.")] = "1",
     seed: Annotated[int, typer.Option(help="Random seed of the selection and the splits.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Default: $FEDPDC_HOME/reference.")] = None,
@@ -66,7 +66,7 @@ def build(
             source,
             folder,
             provenance=provenance or source.name,
-            licence=licence or "not said",
+            licence=licence or "not stated",
             version=version,
             per_class=per_class,
             replace=overwrite,
@@ -126,7 +126,7 @@ def print_reference(reference: "Reference") -> None:
 
 
 def widths(reference: "Reference") -> dict[str, tuple[int, float]]:
-    """For each split its films and half the width of the 95% CI of an accuracy of 80% measured on it."""
+    """For each split, its number of films and the half-width of the 95% CI of an accuracy of 80% measured on it."""
     from fedpdc_med.evaluation.intervals import wilson
     from fedpdc_med.imaging.reference import SPLITS
 

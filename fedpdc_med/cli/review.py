@@ -13,8 +13,8 @@ from fedpdc_med.cli.terminal import console
 from fedpdc_med.common.errors import UserError
 from fedpdc_med.common.paths import home, shipped
 
-# The same as .streamlit/config.toml, which only counts in the source tree: this machine only, no telemetry, no page of
-# another site as a go-between.
+# The same as .streamlit/config.toml, which only applies in the source tree: served on this machine only, no telemetry,
+# no requests from pages of other web sites.
 SETTINGS: dict[str, str | list[str]] = {
     "server.address": "127.0.0.1",
     "server.allowedHosts": ["127.0.0.1", "localhost"],
@@ -60,25 +60,25 @@ def review(
     ]
     command = [sys.executable, "-P", "-m", "streamlit", "run", str(shipped("app.py")), *arguments]
     console.print(RESEARCH_USE_ONLY)
-    console.print("Open the address below. It is a key: on this machine, whoever has it can use the app while it runs.")
+    console.print("Open the address below. Keep it secret: anyone on this machine who has it can use the app.")
     sys.stdout.flush()
     given = {
         "FEDPDC_HOME": str(home().resolve()),
         "FEDPDC_RUNS": str(folder.resolve()),
         "FEDPDC_RUN": chosen,
-        # In the environment, because other accounts can read the arguments of a process.
+        # Passed in the environment, because other accounts can read the arguments of a process.
         "STREAMLIT_SERVER_BASE_URL_PATH": secrets.token_urlsafe(16),
     }
     if data := os.environ.get("FEDPDC_DATA"):
         given["FEDPDC_DATA"] = str(Path(data).resolve())
-    # The current folder may be a foreign one: nothing is imported from it (-P), and Streamlit reads no settings in it.
+    # The current folder may be anyone's: nothing is imported from it (-P), and Streamlit reads no settings in it.
     os.chdir(shipped("app.py").parent)
     # This process becomes the app, so that Ctrl-C and a kill reach it.
     os.execve(sys.executable, command, {**os.environ, **given})
 
 
 def checked_runs(folder: Path) -> tuple[Path, str]:
-    """The folder of runs, and the run to show first if one is named."""
+    """The folder of runs, and the run to show first, if one was named."""
     if not folder.is_dir():
         raise UserError(f"{folder}: there is no such folder; make a run with: fedpdc simulate, or name another folder")
     if (folder / "config.toml").is_file():

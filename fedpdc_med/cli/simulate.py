@@ -61,8 +61,8 @@ def simulate(
     out: Annotated[
         Path | None, typer.Option(help="Run directory; each compared method gets its own next to it.")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue runs that were started before.")] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace runs that were made before.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue existing runs.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace existing runs.")] = False,
 ) -> None:
     """Simulate a federation on this machine and report recall per class.
 
@@ -152,7 +152,7 @@ def partition(
 
 
 def compare(
-    runs: Annotated[list[Path], typer.Argument(help="Runs of fedpdc simulate, of several methods and seeds.")],
+    runs: Annotated[list[Path], typer.Argument(help="Run directories of fedpdc simulate: several methods and seeds.")],
     split: Annotated[str, typer.Option(help="Films to compare on: holdout, external or local.")] = "holdout",
     baseline: Annotated[str, typer.Option(help="Baseline method for the differences.")] = "fedavg",
     markdown: Annotated[Path | None, typer.Option(help="Also write the tables to this Markdown file.")] = None,
@@ -180,7 +180,7 @@ def compare(
 
 
 def print_result(runs: "dict[str, Run]", main: str) -> None:
-    """What a simulation ends with, and what to do next."""
+    """The closing tables of a simulation, and what to do next."""
     from fedpdc_med.review.sections.across_runs import closing
 
     for section in closing(runs, main):
@@ -206,13 +206,13 @@ def run_folder(
     if out is not None:
         return out if name == main else out.with_name(f"{out.name}-{name}")
     hidden = [f"clip={privacy.clip:g}", f"noise={privacy.noise:g}"] if privacy else []
-    whose = [sites.resolve().name] if sites else []  # so that other hospitals do not meet the runs of the phantoms
+    whose = [sites.resolve().name] if sites else []  # so that other sites do not use the folders of the bundled ones
     words = ["simulate", *whose, *label(config_of(method)).split(), *hidden, f"seed{seed}"]
     return home() / "runs" / "-".join(words)
 
 
 def same_run(run: "Run", plan: "Plan", privacy: "Privacy | None") -> "SimulationRun":
-    """--resume must not quietly continue another run than the one described."""
+    """--resume must not silently continue a run other than the one described."""
     from fedpdc_med.runs.schema import SimulationRun
 
     config = run.config
@@ -227,7 +227,7 @@ def same_run(run: "Run", plan: "Plan", privacy: "Privacy | None") -> "Simulation
 
 
 def wanted_of(plan: "Plan") -> dict[str, Any]:
-    """What the options of a command say of a plan."""
+    """The parts of a plan that a command's options set."""
     network = {"model": plan.network.name, "norm": plan.network.norm}
     numbers = {"rounds": plan.rounds, "tau": plan.tau, "seed": plan.seed}
     return {"method": plan.method.name, **numbers, **network, **plan.method.settings}

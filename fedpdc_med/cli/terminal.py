@@ -1,4 +1,4 @@
-"""How commands print: one console, one look of a table, and the sections that the app and the report show too."""
+"""Terminal output: one console, one table style, and the sections that the app and the report show too."""
 
 from collections.abc import Iterable, Sequence
 
@@ -15,7 +15,7 @@ WIDE = 1000  # more than any table needs
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], empty: str = "") -> None:
-    """Numbers stand at the right edge and are never broken; a table too wide for the terminal loses its margins."""
+    """Numbers are right-aligned and never wrapped; a table too wide for the terminal loses its margins."""
     if not rows and empty:
         console.print(empty)
         return
@@ -40,7 +40,7 @@ def all_numbers(cells: Iterable[str]) -> bool:
 
 
 def print_section(section: Section) -> None:
-    """A section without its charts; what it warns of stands out."""
+    """Print a section without its charts; warnings are highlighted."""
     style = "yellow" if section.level in ("alarm", "watch") else None
     if section.title:
         console.print(Text(section.title, "bold"))
@@ -57,7 +57,7 @@ def print_section(section: Section) -> None:
 
 
 def print_checks(checks: Iterable[Check]) -> bool:
-    """Each check as a line; whether all of them hold."""
+    """Print one line per check; returns whether all of them hold."""
     every = True
     for one in checks:
         every = every and one.holds

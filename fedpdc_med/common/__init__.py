@@ -1,1 +1,1 @@
-"""What every room may use; it imports nothing of ours."""
+"""Helpers for every other folder; they import nothing else of the package."""

@@ -1,11 +1,11 @@
-"""What commands print to: text of a run is shown as text, and is neither markup nor a command to the terminal."""
+"""The consoles of all commands: text from a run is shown literally, never as markup or terminal control codes."""
 
 import re
 
 from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderHook, RenderResult
 from rich.segment import Segment
 
-# Everything but tabs and line ends that a terminal obeys and does not show, and what turns the direction of writing.
+# Control characters except tabs and line ends, and characters that change the direction of writing.
 OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -25,7 +25,7 @@ class _ShownOnly(RenderHook):
 
 
 class _Shown:
-    """Something to print; rich's own colours and line ends are no part of its text and stay."""
+    """Something to print; rich's own colours and line ends are not part of its text and are kept."""
 
     def __init__(self, printed: ConsoleRenderable) -> None:
         self.printed = printed

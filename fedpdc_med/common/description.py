@@ -1,4 +1,4 @@
-"""Results in words, before anybody prints or draws them: a page, a report and a terminal show the same sections."""
+"""Descriptions of results, independent of output: the app, the report and the terminal show the same sections."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +13,7 @@ NOT_ESTIMABLE, NONE = "not estimable", "\u2013"
 
 @dataclass(frozen=True)
 class Number:
-    """One figure that people look at first, with what to read below it."""
+    """One key number, with the text shown below it."""
 
     label: str
     value: str
@@ -32,16 +32,16 @@ class Table:
 
 @dataclass(frozen=True)
 class Chart:
-    """What a picture shows, for whoever draws it: `says` is its description for people who cannot see it.
+    """What a figure shows, independent of what draws it; `says` describes it to people who cannot see it.
 
     | kind | a row of the frame | marks |
     | --- | --- | --- |
-    | intervals | name, value, low, high; open, warn, beside where wanted | span, lines {word: place}, signed |
-    | matrix | numbers, a row each and a column each | text (same form), span, shade, diverging, outlined, square |
-    | lines | the place on the first axis; a column a line | bold (a column) |
-    | bars | the parts of one bar, a column each | |
+    | intervals | name, value, low, high; optional: open, warn, beside | span, lines {word: place}, signed |
+    | matrix | one row of the matrix | text (same form), span, shade, diverging, outlined, square |
+    | lines | the position on the first axis; one column per line | bold (a column) |
+    | bars | the parts of one bar, one column each | |
     | pairs | name, first, second | first, second: what they are |
-    | curves | name, x, y; low, high where there is a band | diagonal, lines {word: place}, order of the colours |
+    | curves | name, x, y; low, high if there is a band | diagonal, lines {word: place}, order of the colours |
     | reliability | from, to, count, promised, observed, low, high | |
     """
 
@@ -54,9 +54,9 @@ class Chart:
 
 @dataclass(frozen=True)
 class Section:
-    """One part of a page: its sentences, then numbers, pictures (side by side), tables, notes, and its own parts.
+    """One part of a page: sentences, then key numbers, figures (side by side), tables, notes, and its own parts.
 
-    `level` is what an automatic check found, or `info` where there is nothing but sentences to show.
+    `level` is the verdict of an automatic check, or `info` for a section of sentences only.
     """
 
     title: str
@@ -72,7 +72,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was verified: what, whether it holds, and what was found."""
+    """One check: what was checked, whether it holds, and what was found."""
 
     what: str
     holds: bool
@@ -84,7 +84,7 @@ def two_decimals(value: float | None) -> str:
 
 
 def between(low: float, high: float) -> str:
-    """An interval in two decimals, or three where it would seem to have no width."""
+    """An interval with two decimals, or three where two would hide its width."""
     if math.isnan(low) or math.isnan(high):
         return ""
     digits = 3 if high > low and f"{low:.2f}" == f"{high:.2f}" else 2
@@ -110,6 +110,6 @@ def as_sentence(text: str) -> str:
 
 
 def as_markdown(columns: Sequence[str], rows: Iterable[Sequence[str]], numbers: bool = False) -> str:
-    """A table for a document; `numbers`: all columns but the first stand at their right edge."""
+    """A Markdown table; `numbers`: right-align all columns but the first."""
     rule = ["---", *["---:" if numbers else "---"] * (len(columns) - 1)]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (columns, rule, *rows))

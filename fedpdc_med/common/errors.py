@@ -1,4 +1,4 @@
-"""Errors written for the person who meets them: what was wrong, where, and what to do."""
+"""Errors written for the person who sees them: what is wrong, where, and what to do."""
 
 
 class UserError(Exception):

@@ -12,21 +12,21 @@ from types import FrameType
 
 INTERRUPTED = 130  # what shells expect after Ctrl-C
 STOPPED = (
-    "stopped; what is finished is kept. To go on, give the same command again; if it makes runs, with --resume, "
-    "or continue one run with: fedpdc resume RUN"
+    "Stopped; completed work is saved. To continue, run the same command again (add --resume to simulate or "
+    "benchmark run), or use: fedpdc resume RUN"
 )
 
 
 @contextmanager
 def ends_at_once() -> Iterator[None]:
-    """Inside, Ctrl-C ends the process and its workers there and then: whatever counts is on disk.
+    """Within this block Ctrl-C ends the process and its workers at once: everything that matters is on disk.
 
-    An exception would not do. It can be lost in a callback, turned into another one by C code, or leave a lock held.
+    An exception would not do: it can be lost in a callback, changed to another one by C code, or leave a lock held.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    # Python's helper process that cleans up after an end like this would also complain of it.
+    # Python's helper process that cleans up afterwards would also print a warning.
     sys.warnoptions.append("ignore:resource_tracker:UserWarning")
     before = signal.signal(signal.SIGINT, _end)
     try:
@@ -37,8 +37,8 @@ def ends_at_once() -> Iterator[None]:
 
 @contextmanager
 def interrupts_blocked() -> Iterator[None]:
-    """A process that starts inside inherits the block: Ctrl-C reaches the whole group, its parent answers it."""
-    resource_tracker.ensure_running()  # multiprocessing starts it with the first process, and then lifts the block
+    """A process started within this block ignores Ctrl-C, which reaches the whole group: its parent handles it."""
+    resource_tracker.ensure_running()  # otherwise it starts with the first process, which would lift the block
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

@@ -1,4 +1,4 @@
-"""Where film stores, the reference set, runs, and what is bundled with the package are on this machine."""
+"""Where film stores, the reference set, runs and the bundled files are on this machine."""
 
 import os
 import re
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fedpdc_med.common.errors import UserError
 
-TAKEN = ("global", "reference")  # names of the shared model and the reference set, in one column with the sites
+TAKEN = ("global", "reference")  # the shared model and the reference set, which share a column with the sites
 
 
 def home() -> Path:
@@ -17,7 +17,7 @@ def home() -> Path:
 
 
 def shipped(name: str) -> Path:
-    """`sites`, `public_reference` or `app.py`: in the source tree, or where the wheel put it."""
+    """`sites`, `public_reference` or `app.py`: in the source tree, or where the wheel installed it."""
     in_source_tree = Path(__file__).resolve().parents[2] / name
     if in_source_tree.exists():
         return in_source_tree
@@ -26,7 +26,7 @@ def shipped(name: str) -> Path:
 
 @contextmanager
 def owner_only() -> Iterator[None]:
-    """Files and folders made meanwhile, by processes started meanwhile too, are for the user who runs this command."""
+    """Files and folders made within this block, also by processes started in it, are readable by this user only."""
     before = os.umask(0o077)
     try:
         yield
@@ -40,20 +40,21 @@ def site_store(site: str) -> Path:
 
 
 def key_file(site: str) -> Path:
-    """A site's secret lies outside its film store, so that copying or sending the store never takes the key along."""
+    """A site's secret key is kept outside its film store, so that copying or sending the store never includes it."""
     return home() / "keys" / f"{checked_name(site)}.key"
 
 
 def checked_name(site: str) -> str:
     if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,63}", site):
         raise UserError(
-            "a site's name has lower-case letters, digits, - and _ only (at most 64), for example harbor-general"
+            "a site's name may contain only lower-case letters, digits, - and _ (at most 64 characters), for example "
+            "harbor-general"
         )
     return site
 
 
 def hospital_name(site: str) -> str:
-    """A name that a hospital may have."""
+    """A name that a site may have."""
     if site in TAKEN:
-        raise UserError(f"a site cannot be called {site!r}, which means something else in a run; choose another name")
+        raise UserError(f"a site cannot be called {site!r}, which is a reserved name; choose another name")
     return checked_name(site)

@@ -1,7 +1,7 @@
-"""Worker processes that may crash or hang without taking the work along.
+"""Worker processes that may crash or hang without losing the work of the others.
 
-Image decoders are C code that reads what anybody wrote into a file, and training takes what memory there is. Python's
-own pools lose all work when a worker dies and cannot tell which task did it.
+Image decoders are C code that reads files from anyone, and training can use up the memory. Python's own pools lose all
+work when a worker dies, and cannot say which task killed it.
 """
 
 import ctypes
@@ -30,18 +30,18 @@ T = TypeVar("T")
 R = TypeVar("R")
 PRELOADED = ["monai.networks.nets", "fedpdc_med.cli", "fedpdc_med.engines.worker", "fedpdc_med.imaging.ingest.examine"]
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, KEPT_BYTES = -1, -3, 1 << 28  # names of malloc.h
-TASK_BYTES = 3 << 30  # measured: a film of 100 million pixels takes up to 1 GB, whatever its format
+TASK_BYTES = 3 << 30  # measured: a film of 100 million pixels takes up to 1 GB in any format
 NOT_STARTED = "a worker process could not start; there may be too little memory, or the installation is broken"
 
 
 def cores() -> int:
-    """The cores that this process may use; not every system tells more than how many there are."""
+    """The cores that this process may use; some systems only report how many there are."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @dataclass(frozen=True)
 class Lost:
-    """A task whose worker died twice, or ran out of time."""
+    """A task whose worker died twice or ran out of time."""
 
     timed_out: bool
 
@@ -50,7 +50,7 @@ class Lost:
 class _Job:
     number: int
     task: Any
-    done: "deque[_Job]"  # where it goes with its answer
+    done: "deque[_Job]"  # where it is put when it has its answer
     answer: Any = None
     suspect: bool = False
 
@@ -72,9 +72,9 @@ class _Worker:
 
 
 class Workers(Generic[T, R]):
-    """`processes` processes, each with the function that `open` gave it; `ahead` batches travel to a worker early.
+    """`processes` processes that run the function set by `open`; `ahead` batches are sent to each worker in advance.
 
-    With `seconds` the tasks read what anybody wrote: each has so much time, TASK_BYTES of memory, and no way to print.
+    `seconds` is for tasks that read untrusted files: each has that much time, TASK_BYTES of memory, and cannot print.
     """
 
     def __init__(self, processes: int, seconds: float | None = None, ahead: int = 0) -> None:
@@ -91,7 +91,7 @@ class Workers(Generic[T, R]):
         self.close()
 
     def open(self, start: Callable[..., Callable[[T], R]], *arguments: Any) -> None:
-        """Every worker calls `start(*arguments)`, and from now on the function it returned for every task."""
+        """Every worker calls `start(*arguments)`, and then the function it returned for every task."""
         self.stop()
         self._start = start, arguments
         self._workers += [self._new() for _ in range(self.processes - len(self._workers))]
@@ -114,9 +114,9 @@ class Workers(Generic[T, R]):
         return answer
 
     def stream(self, tasks: Sequence[T], batches: Sequence[Sequence[int]]) -> Iterator[tuple[int, R | Lost]]:
-        """Yield (index, answer) as they come; a batch is a list of task indices that travel together.
+        """Yield (index, answer) as they arrive; a batch is a list of task indices that are sent together.
 
-        A batch that travels ahead must fit into the buffer of a pipe (64 kB), or both ends could wait for each other.
+        A batch sent in advance must fit into the buffer of a pipe (64 kB), or both ends could wait for each other.
         """
         done: deque[_Job] = deque()
         self._waiting.extend([_Job(i, tasks[i], done) for i in batch] for batch in batches)
@@ -128,14 +128,14 @@ class Workers(Generic[T, R]):
             yield job.number, _checked(job.answer)
 
     def stop(self) -> None:
-        """Forget all tasks. A worker in the middle of one ends with it; the others stay."""
+        """Forget all tasks. Workers that are busy are ended; the others stay."""
         self._waiting.clear()
         for worker in [one for one in self._workers if one.queue or not one.process.is_alive()]:
             self._workers.remove(worker)
             worker.kill()
 
     def close(self) -> None:
-        """End all workers at once: what counts is on disk."""
+        """End all workers at once: everything that matters is on disk."""
         for worker in self._workers:
             worker.process.kill()
         for worker in self._workers:
@@ -143,7 +143,7 @@ class Workers(Generic[T, R]):
         self._workers.clear()
 
     def _step(self) -> None:
-        """Wait for answers, and hand out what is next."""
+        """Wait for answers, and send out the next tasks."""
         busy = {worker.pipe: worker for worker in self._workers if worker.queue}
         assert busy, "nothing to wait for"
         for pipe in wait(list(busy)):
@@ -163,12 +163,12 @@ class Workers(Generic[T, R]):
                 if self._waiting and len(worker.queue) <= queued:
                     batch = self._waiting.popleft()
                     worker.queue.append(batch)
-                    # A worker that is already dead is found when its pipe is read.
+                    # A worker that is already dead is noticed when its pipe is read.
                     with suppress(OSError):
                         worker.pipe.send([job.task for job in batch])
 
     def _bury(self, worker: _Worker) -> None:
-        """Replace a dead worker; what it died on is tried again task by task, and each twice before it is given up."""
+        """Replace a dead worker; its tasks are tried again one by one, each twice before it is given up."""
         worker.process.join()
         timed_out = worker.process.exitcode == -signal.SIGALRM
         batch = worker.queue.popleft()
@@ -203,7 +203,7 @@ class Workers(Generic[T, R]):
         return _Worker(process, ours)
 
     def _begin(self, worker: _Worker) -> None:
-        with suppress(OSError):  # a dead worker is found when its pipe is read
+        with suppress(OSError):  # a dead worker is noticed when its pipe is read
             worker.pipe.send(self._start)
 
     def _await_ready(self, worker: _Worker) -> None:
@@ -214,17 +214,17 @@ class Workers(Generic[T, R]):
 
 
 def start_server() -> None:
-    """Begin to load what workers need, beside what this process does meanwhile."""
+    """Start loading what workers need, in parallel with what this process does next."""
     if isinstance(_context(), multiprocessing.context.ForkServerContext):
         with interrupts_blocked():
             forkserver.ensure_running()
 
 
 def _context() -> BaseContext:
-    """A fork server imports once what all workers need, and they inherit no threads or pipes of ours.
+    """A fork server imports once what all workers need, and they inherit no threads or pipes of this process.
 
-    Nothing that it imports computes: torch's threads start in the workers. Only Linux promises that its own libraries
-    outlive a fork.
+    Importing starts no computation: torch's threads start in the workers. Only on Linux do the system's own libraries
+    reliably survive a fork.
     """
     if sys.platform != "linux":
         return multiprocessing.get_context("spawn")
@@ -234,7 +234,7 @@ def _context() -> BaseContext:
 
 
 def keep_memory() -> None:
-    """Without this glibc may give memory back after every film: a thousand page faults, more than the decoding."""
+    """Without this, glibc may return memory after every film: a thousand page faults, slower than the decoding."""
     with suppress(OSError, AttributeError):
         libc = ctypes.CDLL("libc.so.6")
         libc.mallopt(M_TRIM_THRESHOLD, KEPT_BYTES)
@@ -242,7 +242,7 @@ def keep_memory() -> None:
 
 
 def limit_memory() -> None:
-    """A few kilobytes can make a decoder take gigabytes. Counted beyond what is in use now; macOS has no such limit."""
+    """A file of a few kilobytes can make a decoder use gigabytes. The limit adds to current use; macOS has none."""
     if sys.platform != "linux":
         return
     in_use = int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize()
@@ -265,7 +265,7 @@ def _serve(pipe: Connection, seconds: float | None, umask: int) -> None:
         except (EOFError, OSError):
             return
         if isinstance(message, tuple):
-            function = None  # its data make room for the next one's
+            function = None  # frees its data before the next one's is loaded
             start, arguments = message
             function = start(*arguments)
             if seconds is not None:
@@ -279,20 +279,20 @@ def _serve(pipe: Connection, seconds: float | None, umask: int) -> None:
 
 
 def _end_with(parent: BaseProcess) -> None:
-    """Also in the middle of a task, when the parent was killed and could not say so."""
+    """End with the parent, even in the middle of a task, if it was killed and could not close the pipe."""
     parent.join()
     os._exit(1)
 
 
 def _silence() -> None:
-    """What decoders print and log quotes values of the files."""
+    """Discard what decoders print and log, because it quotes values from the files."""
     logging.disable(logging.CRITICAL)
     with open(os.devnull, "w") as nowhere:  # noqa: PTH123
         os.dup2(nowhere.fileno(), 2)
 
 
 def _in_time(function: Callable[[Any], Any], task: Any, seconds: float) -> Any:
-    """A task that takes too long ends the process, because C code does not listen to exceptions."""
+    """A task that takes too long ends the process, because C code does not respond to exceptions."""
     signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         return function(task)

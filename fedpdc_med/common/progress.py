@@ -1,4 +1,4 @@
-"""A progress bar on a terminal, plain lines anywhere else, and what they say of a round."""
+"""A progress bar on a terminal, plain lines elsewhere."""
 
 import sys
 import time
@@ -19,7 +19,7 @@ class Step(Protocol):
 
 @contextmanager
 def progress(description: str, total: int, seconds_between_lines: float = 10.0) -> Iterator[Step]:
-    """Yield `step(done=1, note="")`; off a terminal a line appears at most every few seconds, and at the end."""
+    """Yield `step(done=1, note="")`; without a terminal a line is printed at most every few seconds, and at the end."""
     if sys.stderr.isatty():
         columns = (
             TextColumn("{task.description}"),

@@ -21,7 +21,7 @@ DATASETS: dict[str, Callable[[Path | None, bool, bool], ImageSet]] = {
 
 
 def load(name: str, folder: Path | None = None, download: bool = False, pickles: bool = True) -> ImageSet:
-    """Load a dataset from its own folder or the one above it; with `download`, CIFAR is fetched there if absent.
+    """Load a dataset from its own folder or the one above it; with `download`, CIFAR is downloaded there if absent.
 
     Without `pickles`, CIFAR is read from its binary layout only.
     """

@@ -15,7 +15,7 @@ PIXELS = 3 * 32 * 32
 
 @dataclass(frozen=True)
 class Layout:
-    """How the official layouts name things; a binary file of images is its python namesake plus `.bin`."""
+    """File and key names of the official layouts; a binary file of images has its python file's name plus `.bin`."""
 
     name: str
     title: str
@@ -65,10 +65,10 @@ CIFAR100 = Layout(
 
 
 def load_cifar(layout: Layout, folder: Path | None, download: bool, pickles: bool) -> ImageSet:
-    """A copy with fewer images than the official one is read as it is; a run's fingerprint tells them apart."""
+    """A copy with fewer images than the official one is read as it is; a run's fingerprint shows the difference."""
     holds = f"{layout.binary_folder} or {layout.python_folder}" if pickles else layout.binary_folder
     if folder is None:
-        raise UserError(f"{layout.name} needs a folder: name the one that holds {holds} with --data DIR")
+        raise UserError(f"{layout.name} needs a folder: use --data DIR to name the one that contains {holds}")
     found = _find(layout, folder, pickles)
     if found is None and download:
         _download(layout, folder)
@@ -76,7 +76,7 @@ def load_cifar(layout: Layout, folder: Path | None, download: bool, pickles: boo
     if found is None:
         raise UserError(
             f"no {layout.title} in the data folder '{folder.name}' (looked for {holds}): "
-            "name the folder that holds it with --data DIR, or add --download"
+            "use --data DIR to name the folder that contains it, or add --download"
         )
     home, suffix = found
     parts = [_read(layout, existing(home / name), suffix) for name in layout.files(suffix)]
@@ -92,7 +92,7 @@ def load_cifar(layout: Layout, folder: Path | None, download: bool, pickles: boo
 
 
 def _find(layout: Layout, folder: Path, pickles: bool) -> tuple[Path, str] | None:
-    """The folder and file suffix of the layout that is there; binary comes first because it needs no unpickling."""
+    """The folder and file suffix of the layout found; binary is tried first because it needs no unpickling."""
     python = ((layout.python_folder, ""),) if pickles else ()
     for name, suffix in ((layout.binary_folder, ".bin"), *python):
         for home in (folder / name, folder):
@@ -128,15 +128,15 @@ def _read_python(layout: Layout, file: Path) -> tuple[np.ndarray, np.ndarray]:
     images = _pixels(entry.get("data"))
     labels: Any = entry.get(layout.labels_key)
     if images is None:
-        raise UserError(f"{short(file)} has no 'data' of {PIXELS:,} bytes an image: {FETCH_AGAIN}")
+        raise UserError(f"{short(file)} has no 'data' of {PIXELS:,} bytes per image: {FETCH_AGAIN}")
     is_list = isinstance(labels, list) and all(isinstance(label, int) and abs(label) < 2**31 for label in labels)
     if not is_list or len(labels) != len(images):
-        raise UserError(f"{short(file)} has no '{layout.labels_key}', one for each of its images: {FETCH_AGAIN}")
+        raise UserError(f"{short(file)} has no '{layout.labels_key}' with one label per image: {FETCH_AGAIN}")
     return images, np.array(labels, np.int64)
 
 
 def _classes(layout: Layout, home: Path, suffix: str) -> tuple[str, ...]:
-    """The class names of the layout's own list, or the label numbers where a copy came without it."""
+    """The class names from the layout's own list, or the label numbers if a copy has no list."""
     file = home / (layout.binary_names if suffix else layout.python_names)
     if not file.is_file():
         return tuple(str(k) for k in range(layout.classes))
@@ -150,7 +150,7 @@ def _classes(layout: Layout, home: Path, suffix: str) -> tuple[str, ...]:
 
 
 class _Described:
-    """What a pickle says of an array, its type or bytes; from a wrong type numpy would make an array that crashes."""
+    """What a pickle says of an array: its type or bytes. Given a wrong type, numpy would make an array that crashes."""
 
     made_of: tuple[Any, ...] = ()
     state: Any = None
@@ -165,7 +165,7 @@ class _Described:
 class _Descriptions(pickle._Unpickler):
     """Makes text, bytes, numbers, lists and dictionaries, and calls nothing else: a pickle can be a program.
 
-    It is the reader that is written in Python, because the fast one reserves memory for any place that a file names.
+    Based on the reader written in Python, because the fast one reserves memory for any index that a file names.
     """
 
     makers: dict[tuple[str, str], Any] = {
@@ -178,12 +178,12 @@ class _Descriptions(pickle._Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in self.makers:
-            raise pickle.UnpicklingError(f"it asks for {module}.{name}, which no image needs")
+            raise pickle.UnpicklingError(f"it asks for {module}.{name}, which images do not need")
         return self.makers[module, name]
 
 
 def _pixels(found: Any) -> np.ndarray | None:
-    """The images that are described, None where that is not so many bytes an image."""
+    """The described images; None if they do not have the right number of bytes."""
     match found:
         case _Described(state=(_, (int(count), int(size)), _Described(made_of=("u1", *_)), by_column, raw)):
             pixels = _bytes(raw)
@@ -193,7 +193,7 @@ def _pixels(found: Any) -> np.ndarray | None:
 
 
 def _bytes(raw: Any) -> bytes:
-    """Python 2 had one kind of string for text and bytes."""
+    """Python 2 used one kind of string for text and bytes."""
     match raw:
         case _Described(made_of=(str(text), "latin1")) | str(text):
             return text.encode("latin1", "replace")
@@ -210,12 +210,12 @@ def _unpickle(file: Path) -> dict[str, Any]:
         reason = str(error).partition("\n")[0] or type(error).__name__
         raise UserError(f"{short(file)} cannot be read ({reason}): {FETCH_AGAIN}") from error
     if not isinstance(entry, dict):
-        raise UserError(f"{short(file)} holds no table of images or names: {FETCH_AGAIN}")
+        raise UserError(f"{short(file)} contains no table of images or names: {FETCH_AGAIN}")
     return entry
 
 
 def _download(layout: Layout, folder: Path) -> None:
-    """Torchvision's archive and checksum without its loader, which unpickles freely."""
+    """Torchvision's archive and checksum, without its loader, which unpickles anything."""
     from torchvision import datasets
     from torchvision.datasets.utils import download_and_extract_archive
 
@@ -227,5 +227,5 @@ def _download(layout: Layout, folder: Path) -> None:
     except (OSError, RuntimeError) as error:
         reason = getattr(error, "strerror", None) or str(error).partition("\n")[0]
         raise WorkFailed(
-            f"could not download {layout.title} ({reason}): fetch and unpack {source.url} by hand"
+            f"could not download {layout.title} ({reason}): download and unpack {source.url} by hand"
         ) from error

@@ -1,4 +1,4 @@
-"""Scikit-learn's handwritten digits: real images that need no download, so that every command can be tried."""
+"""Scikit-learn's handwritten digits: real images that need no download, so that you can try every command."""
 
 import numpy as np
 from sklearn import datasets
@@ -8,7 +8,7 @@ from fedpdc_med.datasets.image_set import ImageSet
 
 
 def load_digits() -> ImageSet:
-    """Every pixel is doubled, because 16x16 is the least that two 5x5 convolutions with pooling can take."""
+    """Every pixel is doubled, because two 5x5 convolutions with pooling need at least 16x16 pixels."""
     bunch = datasets.load_digits()
     pixels = np.rint(bunch.images * (255 / 16)).astype(np.uint8)[:, None]  # 17 grey levels, 0 to 16
     images = pixels.repeat(2, axis=2).repeat(2, axis=3)

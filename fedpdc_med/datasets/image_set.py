@@ -1,4 +1,4 @@
-"""What every dataset of the benchmarks is, and the words all of its readers use when a file is wrong."""
+"""The type of every benchmark dataset, and the error messages that its readers share."""
 
 import hashlib
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import numpy as np
 
 from fedpdc_med.common.errors import UserError
 
-FETCH_AGAIN = "the copy is broken, fetch and unpack the archive again"
+FETCH_AGAIN = "the copy is corrupt; download and unpack the archive again"
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class ImageSet:
     test_labels: np.ndarray
 
     def fingerprint(self) -> str:
-        """Name the exact shapes, labels and pixels, so that two runs can be told to have seen the same images."""
+        """A hash of the exact shapes, labels and pixels, which shows whether two runs used the same images."""
         digest = hashlib.sha256()
         for array in (self.train_images, self.train_labels, self.test_images, self.test_labels):
             digest.update(f"{array.dtype.str}{array.shape}".encode())
@@ -32,7 +32,7 @@ class ImageSet:
 
 
 def short(file: Path) -> str:
-    """The file with its folder: enough to find it, without printing where the user keeps things."""
+    """The file with its folder: enough to find it, without printing the user's full path."""
     return f"{file.parent.name}/{file.name}"
 
 

@@ -10,7 +10,7 @@ from fedpdc_med.common.progress import track
 from fedpdc_med.datasets.image_set import FETCH_AGAIN, ImageSet, existing, short
 
 SHAPE = (3, 64, 64)
-FETCH = "fetch and unpack http://cs231n.stanford.edu/tiny-imagenet-200.zip and name its folder with --data DIR"
+FETCH = "download and unpack http://cs231n.stanford.edu/tiny-imagenet-200.zip and name its folder with --data DIR"
 
 
 def load_tiny_imagenet(folder: Path | None) -> ImageSet:
@@ -29,7 +29,7 @@ def load_tiny_imagenet(folder: Path | None) -> ImageSet:
 def _training_files(home: Path, wnid: str) -> list[Path]:
     files = sorted((home / "train" / wnid / "images").glob("*.JPEG"))
     if not files:
-        raise UserError(f"{home.name}/train/{wnid}/images holds no .JPEG file: {FETCH_AGAIN}")
+        raise UserError(f"{home.name}/train/{wnid}/images contains no .JPEG file: {FETCH_AGAIN}")
     return files
 
 
@@ -48,7 +48,7 @@ def _validation_files(home: Path, classes: Sequence[str]) -> list[tuple[Path, in
 
 
 def _decode(pairs: list[tuple[Path, int]], kind: str) -> tuple[np.ndarray, np.ndarray]:
-    """One thread, on purpose: for images this small a second one mostly waits for the interpreter."""
+    """Deliberately one thread: for images this small a second one mostly waits for the interpreter."""
     from torchvision.io import ImageReadMode, decode_jpeg, read_file
 
     images = np.empty((len(pairs), *SHAPE), np.uint8)

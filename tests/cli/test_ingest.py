@@ -66,7 +66,7 @@ def test_rows_of_the_label_table_that_name_no_file_are_counted(source, fedpdc_ho
     (tmp_path / "labels.csv").write_text("\n".join(["film,label", *rows]))
     said = run("ingest", source, "--site", "harbor", "--labels", tmp_path / "labels.csv").stdout
     assert "1 of 12 rows of the label table match no file" in " ".join(said.split())
-    assert "A row says 'gone.dcm', a file without a row is 'readme.txt'" in " ".join(said.split())
+    assert "a row names 'gone.dcm'; a file without a row is 'readme.txt'" in " ".join(said.split())
 
 
 def test_pictures_whose_table_names_their_patients_need_no_advice_about_patients(tmp_path, fedpdc_home):
@@ -79,8 +79,8 @@ def test_pictures_whose_table_names_their_patients_need_no_advice_about_patients
         (tmp_path / "labels.csv").write_text("\n".join([f"film,label,{column or 'note'}", *rows]))
         command = ("ingest", tmp_path, "--site", "harbor", "--labels", tmp_path / "labels.csv", "--overwrite")
         said[column] = " ".join(run(*command).stdout.split())
-    assert "Every picture counts as a separate patient" in said[""]
-    assert "Every picture counts as a separate patient" not in said["patient"]
+    assert "Every film counts as a separate patient" in said[""]
+    assert "Every film counts as a separate patient" not in said["patient"]
 
 
 def test_films_that_all_carry_one_patient_id_are_a_warning(tmp_path, film, fedpdc_home):
@@ -89,7 +89,7 @@ def test_films_that_all_carry_one_patient_id_are_a_warning(tmp_path, film, fedpd
         pixels = np.random.default_rng(i).integers(0, 65536, (64, 64)).astype(np.uint16)
         film(pixels, tmp_path / "films" / f"{i}.dcm", PatientID="ANON")
     said = " ".join(run("ingest", tmp_path / "films", "--site", "harbor", "--label", "normal").stdout.split())
-    assert "One patient has 6 of the 6 films" in said and "No film is left for testing" in said
+    assert "One patient has 6 of the 6 films" in said and "No films are left for testing" in said
 
 
 def test_a_finished_ingest_says_that_nothing_was_read_again_and_names_that_are_not_utf8(source, fedpdc_home):
@@ -97,7 +97,7 @@ def test_a_finished_ingest_says_that_nothing_was_read_again_and_names_that_are_n
     command = ("ingest", source, "--site", "harbor", "--label", "normal", "--list-rejected")
     assert "Already ingested" not in run(*command).stdout
     said = " ".join(run(*command).stdout.split())
-    assert "Already ingested" in said and "1 files could not be read then" in said
+    assert "Already ingested" in said and "1 file could not be read then" in said
     assert "\\udcff.dcm file cannot be read" in said
     assert "10 accepted films do not state whether text is burned in" in said
 

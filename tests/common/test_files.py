@@ -57,5 +57,5 @@ def test_the_sum_of_a_file_is_what_sha256sum_prints(tmp_path):
 @pytest.mark.parametrize("text", ["{", "[" * 100_000, '{"a": "\udcff"}'])
 def test_a_damaged_file_is_told_by_its_name_and_folder(tmp_path, text):
     (tmp_path / "store.json").write_text(text, errors="surrogateescape", encoding="utf-8")
-    with pytest.raises(UserError, match=rf"store\.json of {tmp_path.name} is damaged or not copied whole"):
+    with pytest.raises(UserError, match=rf"store\.json of {tmp_path.name} is corrupt or incomplete"):
         read_json(tmp_path / "store.json")

@@ -197,7 +197,7 @@ def test_a_pickle_that_is_a_program_is_refused_and_does_not_run(tmp_path: Path) 
 
     message = one_line_error("cifar10", home)
 
-    assert "cifar-10-batches-py/data_batch_2" in message and "which no image needs" in message
+    assert "cifar-10-batches-py/data_batch_2" in message and "which images do not need" in message
     assert not (tmp_path / "it-ran").exists()
 
 
@@ -240,7 +240,7 @@ def test_a_pickle_that_names_a_far_place_takes_no_memory_for_it(tmp_path: Path) 
 
     done = subprocess.run([sys.executable, "-c", script, str(home)], capture_output=True, text=True)
 
-    assert "holds no table of images or names" in done.stdout
+    assert "contains no table of images or names" in done.stdout
 
 
 @pytest.mark.parametrize("numpy_core", [b"numpy.core.multiarray", b"numpy._core.multiarray"])
@@ -288,7 +288,7 @@ def test_wrong_binary_files_are_named_with_what_was_found(tmp_path: Path) -> Non
         ({"data": np.zeros((2, 3072), np.uint8), "labels": [0]}, "has no 'labels'"),
         ({"data": np.zeros((1, 3072), np.uint8), "labels": ["cat"]}, "has no 'labels'"),
         ({"data": np.zeros((1, 3072), np.uint8), "labels": [-1]}, "image 0 has label -1"),
-        (["not", "a", "table"], "holds no table"),
+        (["not", "a", "table"], "contains no table"),
     ],
 )
 def test_wrong_python_files_are_named_with_what_was_found(entry: Any, expected: str, tmp_path: Path) -> None:

@@ -160,5 +160,5 @@ def test_a_set_that_was_not_copied_whole_is_an_error_in_one_line(built, tmp_path
     whole = (tmp_path / "set" / name).read_bytes()
     for length in (0, 50, len(whole) // 2):
         (tmp_path / "set" / name).write_bytes(whole[:length])
-        with pytest.raises(UserError, match=f"{name} of set is damaged or not copied whole"):
+        with pytest.raises(UserError, match=f"{name} of set is corrupt or incomplete"):
             read_reference(tmp_path / "set")

@@ -171,7 +171,7 @@ def test_a_hospital_that_was_edited_meanwhile_is_not_resumed(simulated):
         (["--out", "x", "--set", "strength=much"], "setting 'strength'"),
         (
             ["--out", "x", "--set", "colour=red"],
-            "--set colour: there is no such setting; settings of the method 'fedpdc-ce'",
+            "--set colour: unknown setting; known settings of the method 'fedpdc-ce'",
         ),
         (["--out", "x", "--tau", "0"], "--tau 0.0"),
         (["--out", "x", "--model", "vgg"], "there is no model 'vgg'"),

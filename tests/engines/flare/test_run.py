@@ -68,7 +68,7 @@ def test_a_finished_run_says_that_nothing_was_trained(give, tmp_path, capsys, mo
     (tmp_path / "runs" / "first" / "predictions.parquet").touch()
     give()
     said = " ".join(capsys.readouterr().out.split())
-    assert "Nothing was trained: first has all its 3 rounds" in said and "another --name" in said
+    assert "Nothing to train: first has already completed all 3 rounds" in said and "another --name" in said
 
 
 def test_a_name_that_no_job_can_carry_is_refused_at_once(give, tmp_path):
