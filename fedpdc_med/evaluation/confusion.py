@@ -64,7 +64,7 @@ def _cell(true: str, called: str, hits: np.ndarray, patients: np.ndarray, normal
     return {
         "true": true,
         "called": called,
-        "name": f"{spoken(true)} called {spoken(called)}",
+        "name": f"{spoken(true)} predicted as {spoken(called)}",
         "kind": _kind(true, called, normal),
         "count": int(hits.sum()),
         "total": len(hits),

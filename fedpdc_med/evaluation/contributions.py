@@ -8,7 +8,7 @@ import pandas as pd
 from fedpdc_med.runs.schema import Round
 
 OK = "ok"
-MACRO = "mean of classes"
+MACRO = "macro recall"
 NUMBERS = ("films", "loss", "score", "weight", "dissimilarity", "epsilon")
 
 

@@ -1,8 +1,8 @@
-"""The images behind a run's film pseudonyms, from the film stores on this machine; or a sentence why there are none.
+"""The films behind a run's pseudonyms, from the film stores on this machine, or a sentence why there are none.
 
-A run names its stores by the checksum of their manifests, so a store is found wherever it lies under the data folder,
-and films that were ingested anew since the run are never mistaken for the ones it saw. A run directory may come from
-anybody: hospital modules are not loaded, because they are code, and no folder that a run names is opened.
+A run names its stores by the checksum of their manifests, so a store is found wherever it is in the data folder,
+and films that were ingested again since the run are never mistaken for those it was made with. A run directory may come
+from anybody: site files are not loaded, because they are code, and no folder that a run names is opened.
 """
 
 import json
@@ -23,12 +23,12 @@ from fedpdc_med.runs.schema import BenchmarkRun, ImageSource
 
 ELSEWHERE = (
     "The films of {site} are not on this machine, or were ingested again since the run. "
-    "Films stay where they belong; open the review there, with FEDPDC_HOME naming its data folder, to see them."
+    "Films never leave their site: to see them, open the review app there, with FEDPDC_HOME set to its data folder."
 )
 
 NO_IMAGES = (
-    "To see the {name} images of this run, start the review with FEDPDC_DATA naming the folder that holds them; "
-    "CIFAR must be in its binary layout (.bin), because this app opens no pickled files."
+    "To see the {name} images of this run, start the review app with FEDPDC_DATA set to the folder that contains them. "
+    "CIFAR must be in its binary layout (.bin), because the app does not open pickled files."
 )
 
 
@@ -46,7 +46,10 @@ class SiteImages:
 
 @dataclass(frozen=True)
 class RunImages:
-    """The films of a run by site (`reference`, a site's name, or "" in a benchmark), and sentences about the absent."""
+    """The films of a run by site (`reference`, a site's name, or "" in a benchmark).
+
+    `absent` has a sentence for each site whose films are not here.
+    """
 
     held: dict[str, SiteImages]
     absent: dict[str, str]
@@ -88,7 +91,7 @@ def _stores(view: Run, wanted: dict[str, str]) -> RunImages:
 
 
 def _stores_on_this_machine(view: Run) -> Iterator[tuple[Path, str]]:
-    """Every store in the data folder, and in the one that the run itself lies in, with its fingerprint."""
+    """Every store in the data folder, and in the one that contains the run, with its fingerprint."""
     for root in dict.fromkeys([home().resolve(), view.folder.resolve().parent.parent]):
         for pattern in ("sites/*", "reference", "phantoms/*/*/store"):
             for folder in sorted(root.glob(pattern)):
@@ -100,14 +103,14 @@ def _stores_on_this_machine(view: Run) -> Iterator[tuple[Path, str]]:
 
 
 def _test_images(data: ImageSource) -> RunImages:
-    """A benchmark's test images, where $FEDPDC_DATA holds the images it was run with, in a layout without pickles."""
+    """A benchmark's test images, if $FEDPDC_DATA contains the images it was run with, in a layout without pickles."""
     from fedpdc_med.datasets import load
 
     name, folder = data.name, os.environ.get("FEDPDC_DATA")
     try:
         images = load(name, Path(folder) if folder else None, pickles=False)
         if images.fingerprint() != data.fingerprint:
-            return RunImages({}, {"": f"The {name} images on this machine differ from the ones of this run."})
+            return RunImages({}, {"": f"The {name} images on this machine differ from those of this run."})
     except (UserError, OSError, ValueError):
         return RunImages({}, {"": NO_IMAGES.format(name=name)})
     count = len(images.test_labels)
@@ -118,7 +121,7 @@ def _test_images(data: ImageSource) -> RunImages:
 
 @dataclass(frozen=True)
 class ImageSample:
-    """Films of several sites side by side, for the shortcut checks; `shapes` is 0 where the original is unknown."""
+    """Films of several sites, for the shortcut checks; `shapes` is 0 where the original shape is unknown."""
 
     images: np.ndarray
     labels: np.ndarray
@@ -129,7 +132,7 @@ class ImageSample:
 
 
 def gather(images: RunImages, classes: list[str], most: int, seed: int = 0) -> ImageSample | None:
-    """Films of the run's classes from every site, a random `most` of them, because checks need no more."""
+    """Films of the run's classes from every site; a random sample if there are more than `most`."""
     rows = [held.about.assign(site=site, row=np.arange(len(held.about))) for site, held in images.held.items()]
     if not rows:
         return None

@@ -1,4 +1,4 @@
-"""Where a run's model looked on films: the model from its file, the map, and the picture of both side by side."""
+"""Where a run's model looked: the model from its file, the Grad-CAM map, and the film next to its map."""
 
 import io
 from typing import Any
@@ -18,7 +18,7 @@ from fedpdc_med.models.inference import normalise
 from fedpdc_med.runs.directory import Run
 from fedpdc_med.runs.plan import Preparation
 
-SIDE, GAP = 256, 6  # pixels of a picture on the page, and between two
+SIDE, GAP = 256, 6  # width of a picture on the page, and the gap between two, in pixels
 LABEL = "Where the model looked, not why."
 
 
@@ -26,17 +26,17 @@ def load_model(view: Run) -> nn.Module:
     """The run's final model; safetensors holds numbers only, so a foreign file can run no code."""
     file = view.folder / "model.safetensors"
     if not file.is_file():
-        raise UserError("This run has no global model, so there is no map of where it looked.")
+        raise UserError("This run has no global model, so there is no Grad-CAM map.")
     try:
         model = build_model(view.plan.network, 0)
         model.load_state_dict(load_file(file))
     except (UserError, ValueError, RuntimeError, SafetensorError, OSError):
-        raise UserError("model.safetensors does not fit this run, so there is no map of where it looked.") from None
+        raise UserError("model.safetensors does not fit this run, so there is no Grad-CAM map.") from None
     return model.eval()
 
 
 def maps(model: nn.Module, preparation: Preparation, films: np.ndarray, called: list[int]) -> np.ndarray:
-    """Grad-CAM of the called class for films (N, channels, H, W), from 0 to 1."""
+    """Grad-CAM of the predicted class for films (N, channels, H, W), from 0 to 1."""
     return grad_cam(model, normalise(torch.from_numpy(np.ascontiguousarray(films)), preparation), called)
 
 

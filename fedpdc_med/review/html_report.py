@@ -1,4 +1,4 @@
-"""One self-contained HTML page about a run: what the app's pages say, on paper. No network, no script."""
+"""The HTML report of a run: the app's pages on one page, for print. It needs no network and no script."""
 
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -25,8 +25,8 @@ class Chapter(NamedTuple):
 
 
 def make_report(run: Run, choice: Choice | None = None, now: datetime | None = None) -> str:
-    """The page as text; what a run does not have is left out with a sentence."""
-    read_decisions(run.folder)  # damaged ones are not passed over
+    """The page as text; where a run has nothing to show, a sentence says so."""
+    read_decisions(run.folder)  # a damaged file is an error, not an empty list
     choice = reported(run, choice or Choice())
     pages = sorted(PAGES, key=lambda page: page.title != FIRST)
     chapters = [chapter(page, run, choice) for page in pages]
@@ -61,5 +61,5 @@ def why_not(run: Run) -> str:
     if run.predictions is None:
         return unfinished(run)
     if GLOBAL not in run.models:
-        return f"The method of this run ({run.method}) shares no model: there is no global model to report."
+        return f"The method of this run ({run.method}) shares no model, so there is no global model to report."
     return ""

@@ -1,4 +1,4 @@
-"""What a run says of itself: what was trained, by whom, on how much, what for and what not for."""
+"""The facts of a run: the model, its training, its sites, its intended use, and when not to use it."""
 
 import pandas as pd
 
@@ -29,31 +29,31 @@ def method_of(view: Run) -> str:
 
 
 def model_facts(view: Run) -> list[tuple[str, str]]:
-    """What was trained and on how much, as pairs of a word and its value."""
+    """The model and its training, as pairs of a name and a value."""
     config, plan = view.config, view.plan
     taking_part, outside = _sites(view)
     training = training_films(view)
     task = config.experiment.title if isinstance(config, BenchmarkRun) else ""
     facts = [
         ("Run", view.name),
-        ("Task", task or "chest X-ray films"),
+        ("Task", task or "chest X-ray classification"),
         ("Classes", ", ".join(map(spoken, view.classes))),
         ("Method", _method(plan.method)),
         ("Network", f"{plan.network.name}, {plan.network.norm} normalisation"),
         ("Rounds", f"{len(view.rounds)} of {plan.rounds}"),
-        ("Trained by", _trained_by(view, taking_part)),
+        ("Participating sites", _participating(view, taking_part)),
         ("Training films", f"{training.to_numpy().sum():,}" if len(training.columns) else _films_sent(view)),
-        ("Sites outside", ", ".join(outside) or "none"),
+        ("External sites", ", ".join(outside) or "none"),
         ("Reference set", _reference(view)),
         ("Seed", str(plan.seed)),
-        ("Made with", ", ".join(f"{name} {number}" for name, number in config.made_with.items())),
+        ("Software", ", ".join(f"{name} {number}" for name, number in config.made_with.items())),
         ("Source code", config.git_commit or "unknown"),
     ]
     return [(word, value) for word, value in facts if value]
 
 
 def training_films(view: Run) -> pd.DataFrame:
-    """Training films, a row a site that takes part, a column a class; no columns where the run does not say."""
+    """Training films: one row per participating site, one column per class; no columns if the run does not say."""
     rows = {name: site.training_films for name, site in view.sites.items() if site.takes_part}
     if not rows:
         return pd.DataFrame(index=sorted(_in_rounds(view)))
@@ -61,18 +61,18 @@ def training_films(view: Run) -> pd.DataFrame:
 
 
 def sites_table(view: Run) -> pd.DataFrame:
-    """A row a site: who it is, whether it took part, and its films."""
+    """One row per site: its name, its role and its films."""
     training = training_films(view)
     rows = []
     for name in view.sites or _in_rounds(view):
         site = view.sites.get(name)
         row = {
             "site": view.title_of(name),
-            "took part": _took_part(view, name),
-            "films": _told(site.films if site else _in_rounds(view)[name]),
+            "role": _role(view, name),
+            "films": _reported(site.films if site else _in_rounds(view)[name]),
         }
         if site:
-            row["patients"] = _told(site.patients)
+            row["patients"] = _reported(site.patients)
             known = name in training.index and bool(site.training_films)
             row |= {f"training: {spoken(one)}": str(training.loc[name, one]) if known else "" for one in view.classes}
         rows.append(row)
@@ -85,57 +85,58 @@ def intended_use(view: Run) -> list[str]:
         images = view.config.data.name if isinstance(view.config, BenchmarkRun) else ""
         return [
             f"To compare training methods on a public image set ({images}).",
-            f"It sorts an image into one of: {classes}.",
+            f"The model assigns each image to one of: {classes}.",
         ]
-    films = "computer-drawn phantom films" if is_phantom(view) else "chest X-ray films"
+    films = "synthetic films (digital phantoms)" if is_phantom(view) else "chest X-ray films"
     return [
-        f"Research on triage of {films}: it sorts one {_views(view)}film into one of: {classes}.",
-        "To study, class by class, what hospitals with skewed collections gain by training together.",
+        f"Research on triage of {films}: the model assigns each {_views(view)}film to one of: {classes}.",
+        "To study, class by class, what sites with skewed collections gain from federated training.",
     ]
 
 
 def not_to_use(view: Run, numbers: Headline | None, recall: pd.DataFrame | None) -> list[str]:
-    """When not to use it, from what the run knows of its films and of its own recall."""
+    """When not to use the model, given its films and its recall."""
     if not is_medical(view):
-        return ["For anything medical: its images are not of patients, and its numbers only compare methods."]
+        return ["For any medical purpose: its images do not show patients, and its results only compare methods."]
     warnings = ["For diagnosis, or for any decision about a patient. It is not a medical device."]
     if is_phantom(view):
-        warnings.append("To judge how it does on people: its reference films are drawn by a program.")
+        warnings.append("To judge how well it works on patients: its reference films are synthetic.")
     warnings.append(
-        f"On films that may show anything else than {_classes(view)}: every film is called one "
-        "of these, whatever it shows."
+        f"On films that may show anything other than {_classes(view)}: the model assigns every film to one of these "
+        "classes."
     )
-    warnings.append(f"On films of other places or kinds than it was tested on: {_tested_on(view)}.")
+    warnings.append(f"On films from other sources or of other kinds than those it was tested on: {_tested_on(view)}.")
     if untaught := untaught_classes(view.sites, view.classes):
-        warnings.append(f"For {', '.join(map(spoken, untaught))}: no hospital that took part had a film to train on.")
+        warnings.append(f"For {', '.join(map(spoken, untaught))}: no participating site had training films.")
     if recall is not None:
         warnings += _weak(recall)
     if numbers is not None and numbers.drop is not None and numbers.drop.macro.low > 0:
         drop = numbers.drop.macro
         warnings.append(
-            f"At a site that took no part without testing it there first: at {view.title_of(numbers.outside)} macro "
-            f"recall was {drop.value:.2f} lower ({between(drop.low, drop.high)})."
+            "At another site without testing it there first: at the external site "
+            f"{view.title_of(numbers.outside)}, macro recall was {drop.value:.2f} lower (95% CI "
+            f"{between(drop.low, drop.high)})."
         )
     return warnings
 
 
 def worst_named(worst: Estimate, recall: pd.DataFrame) -> str:
-    """The worst class, and how many are found no better, as in `pneumonia, and 2 more classes equally`."""
+    """The worst class, and how many share its recall, as in `pneumonia, tied with 2 other classes`."""
     more = int((recall["recall"] == worst.value).sum()) - 1
-    equally = f", and {more} more {'class' if more == 1 else 'classes'} equally" if more > 0 else ""
-    return spoken(worst.name) + equally
+    tied = f", tied with {more} other {'class' if more == 1 else 'classes'}" if more > 0 else ""
+    return spoken(worst.name) + tied
 
 
 def worst_of(numbers: Headline) -> str:
-    """Which outside site a number is of, where there are several."""
-    return f"the worst of {len(numbers.drops)} sites outside" if len(numbers.drops) > 1 else ""
+    """Which external site a number is of, where there are several."""
+    return f"the worst of {len(numbers.drops)} external sites" if len(numbers.drops) > 1 else ""
 
 
-def changed_by(drop: Estimate, split: str) -> str:
-    """A fall in words, as in `0.12 lower than on holdout (-0.20 to -0.04)`."""
+def changed_by(drop: Estimate, films: str) -> str:
+    """A drop in words, as in `0.12 lower than on held-out test films (-0.20 to -0.04)`."""
     size = f"{abs(drop.value):.2f}"
-    words = "no different from" if size == "0.00" else f"{size} {'lower' if drop.value > 0 else 'higher'} than on"
-    return f"{words} {split} ({signed(-drop.high)} to {signed(-drop.low)})"
+    words = "the same as on" if size == "0.00" else f"{size} {'lower' if drop.value > 0 else 'higher'} than on"
+    return f"{words} {films} ({signed(-drop.high)} to {signed(-drop.low)})"
 
 
 def _classes(view: Run) -> str:
@@ -144,33 +145,33 @@ def _classes(view: Run) -> str:
 
 
 def _weak(recall: pd.DataFrame) -> list[str]:
-    """Classes whose recall may be below one half, and those nothing can be said of."""
+    """Classes whose recall may be below one half, and classes without test films."""
     unknown = [spoken(name) for name in recall.loc[recall["total"] == 0, "class"]]
     low = recall[recall["low"] < 0.5]
     found = []
     if len(low):
         named = ", ".join(f"{spoken(row['class'])} ({row['recall']:.2f})" for row in low.to_dict("records"))
-        found.append(f"To rule out a class that it may miss in every second film: {named}.")
+        found.append(f"To rule out a class it may miss half the time (recall in brackets): {named}.")
     if unknown:
         found.append(f"For {', '.join(unknown)}: there were no films to test it on.")
     return found
 
 
 def _sites(view: Run) -> tuple[list[str], list[str]]:
-    """The names of the sites that take part, and the titles of those outside."""
+    """The names of the participating sites, and the titles of the external ones."""
     if not view.sites:
         return sorted(_in_rounds(view)), []
     part = [name for name, site in view.sites.items() if site.takes_part]
     return part, [view.title_of(name) for name, site in view.sites.items() if not site.takes_part]
 
 
-def _trained_by(view: Run, taking_part: list[str]) -> str:
-    """The sites whose updates were used, where the rounds say so; a few others are named."""
+def _participating(view: Run, taking_part: list[str]) -> str:
+    """How many sites' updates were used; up to five others are named."""
     never = [view.title_of(name) for name in taking_part if _never_used(view, name)]
     used = count(len(taking_part) - len(never), "site")
     if not never:
         return used
-    return f"{used}; no update of {', '.join(never) if len(never) <= 5 else f'{len(never)} more'} was used"
+    return f"{used}; no update from {', '.join(never) if len(never) <= 5 else f'{len(never)} more'} was used"
 
 
 def _never_used(view: Run, site: str) -> bool:
@@ -178,15 +179,15 @@ def _never_used(view: Run, site: str) -> bool:
     return bool(view.rounds) and not any(used)
 
 
-def _took_part(view: Run, site: str) -> str:
+def _role(view: Run, site: str) -> str:
     if not view.sites.get(site, SiteSummary()).takes_part:
-        return "no, outside"
-    return "no update used" if _never_used(view, site) else "yes"
+        return "external"
+    return "no update used" if _never_used(view, site) else "participating"
 
 
-def _told(number: int | None) -> str:
-    """A count; in a federation across hospitals some are not told to the coordinator."""
-    return f"{number:,}" if number else "not told"
+def _reported(number: int | None) -> str:
+    """A count; in a federation across hospitals, sites do not report all of them to the coordinator."""
+    return f"{number:,}" if number else "not reported"
 
 
 def _in_rounds(view: Run) -> dict[str, int]:
@@ -210,7 +211,7 @@ def _method(method: MethodConfig) -> str:
 def _reference(view: Run) -> str:
     config = view.config
     if isinstance(config, BenchmarkRun):
-        return f"{config.experiment.public_per_class} images of each class"
+        return f"{config.experiment.public_per_class} images per class"
     counts = ", ".join(f"{name} {sum(films.values())}" for name, films in config.reference.splits.items())
     total = count(config.reference.films, "film")
     return f"{config.reference.provenance}; {total}" + (f" ({counts})" if counts else "")

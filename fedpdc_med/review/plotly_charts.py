@@ -1,4 +1,4 @@
-"""Every kind of chart as a figure that answers to the mouse, for the app."""
+"""Every kind of chart as an interactive figure, for the app."""
 
 import html
 from collections.abc import Callable, Mapping
@@ -42,7 +42,7 @@ def drawn(text: object, longest: int = 40) -> str:
 
 
 def intervals(chart: Chart) -> go.Figure:
-    """One line a row, the first at the top: a point and its interval, open where there is a caveat."""
+    """One line per row, the first at the top: a point and its interval; open circles mark a caveat."""
     frame, marks = chart.frame, chart.marks
     sign = "+" if marks.get("signed") else ""
     is_open, warn = _flag(frame, "open"), _flag(frame, "warn")
@@ -75,7 +75,7 @@ def intervals(chart: Chart) -> go.Figure:
 
 
 def matrix(chart: Chart) -> go.Figure:
-    """Numbers as shades, the first row at the top; what stands in a cell is `text`."""
+    """Numbers as shades, the first row at the top; `text` is written in the cells."""
     frame, marks = chart.frame, chart.marks
     text = marks.get("text")
     span = marks.get("span", (None, None))
@@ -112,7 +112,7 @@ def matrix(chart: Chart) -> go.Figure:
 
 
 def lines(chart: Chart) -> go.Figure:
-    """One line a column; many are a tangle, so they become the rows of a matrix."""
+    """One line per column; too many to distinguish become the rows of a matrix."""
     frame, bold = chart.frame, chart.marks.get("bold")
     if len(frame.columns) - (bold is not None) > FEW:
         marks = {"shade": chart.axes[1]}
@@ -143,7 +143,7 @@ def lines(chart: Chart) -> go.Figure:
 
 
 def bars(chart: Chart) -> go.Figure:
-    """One bar a row, the first at the top, of one part a column."""
+    """One bar per row, the first at the top, with one part per column."""
     frame = chart.frame
     one = _empty(chart, 120 + (34 if len(frame) <= MANY else 18) * len(frame))
     for place, name in enumerate(frame.columns):
@@ -164,7 +164,7 @@ def bars(chart: Chart) -> go.Figure:
 
 
 def pairs(chart: Chart) -> go.Figure:
-    """One line a row, the first at the top: where it would stand (open) and where it stands (filled)."""
+    """One line per row, the first at the top, from `first` (open circle) to `second` (filled)."""
     frame = chart.frame
     one = _empty(chart, 120 + (30 if len(frame) <= MANY else 18) * len(frame))
     for row, (first, second) in enumerate(zip(frame["first"], frame["second"], strict=True)):
@@ -185,7 +185,7 @@ def pairs(chart: Chart) -> go.Figure:
 
 
 def curves(chart: Chart) -> go.Figure:
-    """Curves from 0 to 1, with their bands; lines cross, so that colour alone is not enough."""
+    """Curves from 0 to 1, with their bands; dashes as well as colours, because lines cross."""
     frame, marks = chart.frame, chart.marks
     one = _empty(chart, 420)
     if marks.get("diagonal"):
@@ -220,12 +220,12 @@ def curves(chart: Chart) -> go.Figure:
 
 
 def reliability(chart: Chart) -> go.Figure:
-    """Predicted against observed, with intervals, and the number of each bin below."""
+    """Predicted probability against observed frequency, with CIs; below, the number of films in each bin."""
     frame = chart.frame
     filled = frame[frame["count"] > 0]
     one = make_subplots(rows=2, cols=1, shared_xaxes=True, row_heights=[0.74, 0.26], vertical_spacing=0.04)
     one.add_scatter(
-        x=[0, 1], y=[0, 1], mode="lines", line=_dotted(), name="as promised", hoverinfo="skip", row=1, col=1
+        x=[0, 1], y=[0, 1], mode="lines", line=_dotted(), name="perfect calibration", hoverinfo="skip", row=1, col=1
     )
     one.add_scatter(
         x=filled["promised"],
@@ -236,7 +236,7 @@ def reliability(chart: Chart) -> go.Figure:
         marker={"size": 9},
         error_y=_errors(filled, "observed", ACCENT),
         customdata=filled["count"],
-        hovertemplate="promised %{x:.2f}<br>came true %{y:.2f}<br>%{customdata} films<extra></extra>",
+        hovertemplate="predicted %{x:.2f}<br>observed %{y:.2f}<br>%{customdata} films<extra></extra>",
         row=1,
         col=1,
     )
@@ -257,7 +257,7 @@ def reliability(chart: Chart) -> go.Figure:
     one.update_xaxes(range=[0, 1])
     one.update_xaxes(title=chart.axes[0], row=2, col=1)
     one.update_yaxes(title=chart.axes[1], range=[-0.03, 1.03], row=1, col=1)
-    one.update_yaxes(title="films", range=[0, 1.35 * max(1, int(frame["count"].max()))], row=2, col=1)
+    one.update_yaxes(title="Films", range=[0, 1.35 * max(1, int(frame["count"].max()))], row=2, col=1)
     return one
 
 
@@ -279,7 +279,7 @@ def _empty(chart: Chart, height: int) -> go.Figure:
 
 
 def _look(one: go.Figure, height: int) -> go.Figure:
-    """The one look of all figures: white, thin grid, legend above, room for axis titles."""
+    """The look of all figures: white, thin grid, legend above, room for axis titles."""
     one.update_layout(
         template="plotly_white",
         height=height,
@@ -307,7 +307,7 @@ def _flag(frame: pd.DataFrame, name: str) -> list[bool]:
 
 
 def _errors(frame: pd.DataFrame, value: str, colour: str) -> dict[str, Any]:
-    """Bars to both ends of an interval; one that is not around its value never points the wrong way."""
+    """Bars to both ends of an interval, never of negative length."""
     return {
         "type": "data",
         "symmetric": False,

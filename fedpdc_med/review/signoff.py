@@ -1,4 +1,4 @@
-"""Sign-off: what reviewers decided, class by class, in review.json beside the run.
+"""Sign-off: the reviewers' decisions, class by class, in review.json of the run directory.
 
 The list only grows. A decision counts for the model it was made on, named by the SHA-256 of its file.
 """
@@ -28,7 +28,7 @@ class Decision:
     comment: str
     model_sha256: str
     time: str
-    seen: str = ""  # what the reviewer was shown, as in `recall 0.44, 20 of 45 holdout films`
+    seen: str = ""  # what the reviewer was shown, as in `recall 0.44, 20 of 45 held-out test films`
 
 
 def model_hash(folder: Path) -> str | None:
@@ -56,10 +56,10 @@ def read_decisions(folder: Path) -> list[Decision]:
     try:
         found = parsed(json.loads, text)
         if found["format"] != FORMAT:
-            raise UserError(f"{FILE} of this run has another format; this version reads {FORMAT}")
+            raise UserError(f"{FILE} of this run has an unknown format; this version reads format {FORMAT}")
         return [_decision(entry) for entry in found["decisions"]]
     except (ValueError, KeyError, TypeError):
-        raise UserError(f"{FILE} of this run is damaged; mend or move it before signing") from None
+        raise UserError(f"{FILE} of this run is damaged; repair or move it before signing") from None
 
 
 def _decision(entry: dict[str, Any]) -> Decision:
@@ -87,13 +87,13 @@ def sign(
     if verdict not in VERDICTS:
         raise UserError(f"a decision is one of: {', '.join(VERDICTS)}")
     if not reviewer:
-        raise UserError("write your name: a decision without a name binds nobody")
+        raise UserError("enter your name: a decision must have one")
     if verdict == CONDITIONS and not comment:
-        raise UserError("write the conditions into the comment")
+        raise UserError("enter the conditions as a comment")
     if len(reviewer) > LONGEST_NAME or len(comment) > LONGEST_COMMENT:
         raise UserError(f"a name has at most {LONGEST_NAME} characters, a comment {LONGEST_COMMENT}")
     if model_hash(folder) != model:
-        raise UserError("the model has changed since this page was opened; look at the new numbers before signing")
+        raise UserError("the model has changed since this page was opened; review the new numbers before signing")
     now = datetime.now(UTC).isoformat(timespec="seconds")
     made = [Decision(label, verdict, reviewer, comment, model, now, shown[label]) for label in labels]
     _append(folder, made)
@@ -111,12 +111,12 @@ def _append(folder: Path, made: list[Decision]) -> None:
             text = json.dumps({"format": FORMAT, "decisions": [asdict(one) for one in every]}, indent=2)
             atomic_write(folder / FILE, lambda file: file.write(f"{text}\n".encode()), fsync=True)
     except OSError as error:
-        raise UserError(f"the decision cannot be written beside the run: {error.strerror}") from None
+        raise UserError(f"the decision cannot be saved in the run directory: {error.strerror}") from None
 
 
 @dataclass(frozen=True)
 class Standing:
-    """What holds for a class now by one reviewer's last decision on it, if it was made on this model."""
+    """One reviewer's last decision on a class; valid if it was made on this model."""
 
     label: str
     decision: Decision | None
@@ -142,7 +142,7 @@ def standing(decisions: list[Decision], classes: list[str], model: str | None) -
 
 
 def disputed(stands: list[Standing]) -> list[str]:
-    """The classes on which decisions that hold differ."""
+    """The classes on which valid decisions differ."""
     held: dict[str, set[str]] = {}
     for stand in stands:
         if stand.decision and stand.valid:

@@ -1,4 +1,4 @@
-"""What all pictures share: colours, dashes, and names cut to the room there is."""
+"""What all charts share: colours, dashes, and names shortened to the space available."""
 
 from collections.abc import Sequence
 
@@ -7,13 +7,13 @@ import pandas as pd
 
 INK, MUTED, FAINT, GRID = "#1b2733", "#5b6770", "#c9d1d8", "#e6eaee"
 ACCENT, WARN = "#0b5c8a", "#a4262c"
-# Okabe and Ito's colours (without the yellow, too faint on white): told apart by colour-blind readers too.
+# Okabe and Ito's colours (without the yellow, too faint on white): colour-blind readers can distinguish them too.
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#8a6d00", "#1b2733", "#8c8c8c")
 DASHES = ("solid", "dash", "dot", "dashdot")
-# Pale to dark blue, even in lightness, so that a grayscale print keeps the order; and orange to blue around nothing.
+# Pale to dark blue, even in lightness, so that a grayscale print keeps the order; and orange to blue, white at zero.
 SHADES = ((0.0, "#eef4f8"), (0.25, "#d6e6f0"), (0.5, "#a9cce2"), (0.75, "#6aa5cb"), (1.0, "#0b4a72"))
 DIVERGING = ((0.0, "#e08e3c"), (0.5, "#ffffff"), (1.0, "#6fa8d0"))
-FEW = 10  # lines that can still be told apart; more are drawn as a matrix
+FEW = 10  # lines that readers can still distinguish; more are drawn as a matrix
 
 
 def colour_of(place: int) -> str:
@@ -21,7 +21,7 @@ def colour_of(place: int) -> str:
 
 
 def round_of(place: int) -> int:
-    """How often the colours have begun again: dashes and patterns then tell lines and bars apart."""
+    """How often the colours have been repeated: dashes and patterns then distinguish lines and bars."""
     return place // len(PALETTE)
 
 
@@ -31,7 +31,7 @@ def cut(text: object, longest: int) -> str:
 
 
 def nested(lines: pd.DataFrame, smallest: float = 7) -> np.ndarray:
-    """Sizes of the markers of lines (columns): larger for every later line that lies on a point, so that all show."""
+    """Marker sizes of lines (columns): larger for every later line that covers a point, so that all are visible."""
     values = lines.to_numpy(dtype=float)
     near = 0.01 * np.nan_to_num(np.abs(values)).max(initial=0)
     count = values.shape[1]
@@ -41,6 +41,6 @@ def nested(lines: pd.DataFrame, smallest: float = 7) -> np.ndarray:
 
 
 def ticks(places: Sequence[float]) -> int:
-    """Whole numbers between two ticks, about ten of them: a drawing library itself would mark half rounds."""
+    """Step between ticks, for about ten ticks at whole numbers: a drawing library itself would mark half rounds."""
     span = int(max(places) - min(places))
     return next(step for power in range(9) for step in (10**power, 2 * 10**power, 5 * 10**power) if span <= 10 * step)

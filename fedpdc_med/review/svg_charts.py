@@ -1,4 +1,4 @@
-"""The same kinds of charts as still pictures for the report: SVG without a network or a script, sharp in print."""
+"""The same charts as still pictures for the report: SVG, sharp in print, without network or script."""
 
 import base64
 import io
@@ -54,7 +54,7 @@ _one_at_a_time = threading.Lock()  # matplotlib's settings belong to the whole p
 
 
 def picture(chart: Chart) -> str:
-    """A data address."""
+    """The chart as a `data:` address."""
     with _one_at_a_time, matplotlib.rc_context(STYLE):
         file = io.BytesIO()
         figure(chart).savefig(file, format="svg", metadata={"Date": None, "Creator": None})
@@ -134,7 +134,7 @@ def lines(chart: Chart, one: Figure) -> None:
 
 
 def bars(chart: Chart, one: Figure) -> None:
-    """Hatched, so that a print without colour can be read."""
+    """Hatched, so that a print without colour is readable."""
     frame = chart.frame
     axes = _axes(chart, one)
     left = np.zeros(len(frame))
@@ -195,7 +195,7 @@ def reliability(chart: Chart, one: Figure) -> None:
     found = lower.bar(middle, frame["count"], width, color=FAINT, edgecolor=MUTED)
     lower.bar_label(found, fontsize=7)
     lower.margins(y=0.3)
-    lower.set_ylabel("films")
+    lower.set_ylabel("Films")
     lower.set_xlim(0, 1)
     lower.set_xlabel(chart.axes[0])
 
@@ -222,7 +222,7 @@ def _axes(chart: Chart, one: Figure) -> Axes:
 
 
 def _named_rows(axes: Axes, names: list[str]) -> None:
-    """The first row stands at the top; a great many rows are not named."""
+    """The first row is at the top; a great many rows are not named."""
     axes.set_yticks(range(len(names)), names) if len(names) <= MOST_NAMED else axes.set_yticks([])
     axes.set_ylim(len(names) - 0.5, -0.5)
 

@@ -42,10 +42,10 @@ def test_worst_class_recall_on_the_overview_is_the_one_evaluation_computes(runs,
     card = page.get_by_test_id("stColumn").filter(has_text="Worst-class recall")
     expect(card.get_by_role("heading")).to_have_text(f"{numbers.worst.value:.2f}")
     expect(card).to_contain_text(f"{numbers.worst.low:.2f} to {numbers.worst.high:.2f}")
-    expect(card).to_contain_text("5 of 20 films found")
-    fall = page.get_by_test_id("stColumn").filter(has_text="Macro recall at a site outside")
+    expect(card).to_contain_text("5 of 20 films classified correctly")
+    fall = page.get_by_test_id("stColumn").filter(has_text="Macro recall at an external site")
     expect(fall.get_by_role("heading")).to_have_text(f"{numbers.drop.level:.2f}")
-    expect(fall).to_contain_text(f"{numbers.drop.macro.value:.2f} lower than on holdout")
+    expect(fall).to_contain_text(f"{numbers.drop.macro.value:.2f} lower than on held-out test films")
 
 
 def test_the_recall_page_lists_the_worst_class_first(runs, address, page):
@@ -62,7 +62,7 @@ def test_another_choice_of_films_changes_the_numbers(address, page, choose):
     page.goto(f"{address}/recall?run=run-a")
     first = page.get_by_role("table").first.get_by_role("row").nth(1)
     expect(first).to_contain_text("5/20")
-    choose(page, "Films", "external")
+    choose(page, "Evaluate on", "External sites")
     expect(first).to_contain_text("2/20")
 
 
@@ -76,7 +76,7 @@ def test_two_runs_are_compared_film_by_film(runs, address, page, choose):
     expect(shown).to_contain_text(f"{row['difference']:+.2f}")
     expect(shown).to_contain_text(f"{row['p']:.3f}")
     page.get_by_role("link", name="Overview").click()
-    expect(page.get_by_text("second run: 0.75 (tuberculosis)")).to_be_visible()  # the choice goes along
+    expect(page.get_by_text("second run: 0.75 (tuberculosis)")).to_be_visible()  # the choice is kept
 
 
 def test_every_page_opens_at_tablet_width_without_scrolling_sideways(address, page):
@@ -84,7 +84,7 @@ def test_every_page_opens_at_tablet_width_without_scrolling_sideways(address, pa
     for one in PAGES:
         page.goto(f"{address}/{'' if one is PAGES[0] else one.name}?run=run-a")
         expect(page.get_by_role("heading", name=one.title, exact=True)).to_be_visible()
-        expect(page.get_by_text("could not be drawn")).to_have_count(0)
+        expect(page.get_by_text("could not be displayed")).to_have_count(0)
         main = page.get_by_test_id("stMain")
         assert main.evaluate("element => element.scrollWidth <= element.clientWidth"), one.title
 
@@ -116,7 +116,7 @@ CUT_TITLES = """() => [...document.querySelectorAll(".js-plotly-plot")].flatMap(
 def test_in_a_narrow_window_no_word_is_broken_and_no_axis_title_cut(address, page):
     page.set_viewport_size({"width": 800, "height": 1000})
     for module in ("", "recall", "confusion", "operating", "calibration"):
-        page.goto(f"{address}/{module}?run=run-b")  # no site outside: a card says "not estimable"
+        page.goto(f"{address}/{module}?run=run-b")  # no external site: a card says "not estimable"
         expect(page.locator(".js-plotly-plot .xtitle").first).to_be_visible()
         expect(page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
         assert page.evaluate(BROKEN_WORDS) == [], module

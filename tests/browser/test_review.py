@@ -41,20 +41,20 @@ def test_a_click_on_a_confusion_cell_shows_its_films_with_where_the_model_looked
     row = column = next(k for k in range(len(classes)) if counts.iat[k, k])  # the page opens with a mistake instead
     films = films_of_cell(holdout, classes[row], classes[column])
     page.goto(f"{app}/confusion")
-    expect(page.get_by_role("heading", name=re.compile("called .*: "))).to_be_visible()
+    expect(page.get_by_role("heading", name=re.compile("predicted as .*: "))).to_be_visible()
     click_cell(page, row, column, len(classes))
     expect(
-        page.get_by_role("heading", name=f"found: {counts.iat[row, column]} of {counts.iloc[row].sum()}")
+        page.get_by_role("heading", name=f"classified correctly: {counts.iat[row, column]} of {counts.iloc[row].sum()}")
     ).to_be_visible()
     first = page.get_by_test_id("stImage").first
     expect(first.locator("img")).to_be_visible()
-    expect(page.get_by_text(f"film {films.loc[0, 'film']}")).to_be_visible()
+    expect(page.get_by_text(f"Film {films.loc[0, 'film']}")).to_be_visible()
     expect(page.get_by_text(f"with probability {films.loc[0, 'confidence']:.2f}").first).to_be_visible()
     expect(page.get_by_text("where the model looked, not why")).to_be_visible()
     empty = next(((r, c) for r in range(len(classes)) for c in range(len(classes)) if not counts.iat[r, c]), None)
     if empty:
         click_cell(page, *empty, len(classes))
-        expect(page.get_by_text("No film is in this cell")).to_be_visible()
+        expect(page.get_by_text("There are no films in this cell")).to_be_visible()
 
 
 def test_numbers_move_with_the_threshold_and_the_page_is_not_loaded_again(page, app, holdout):
@@ -62,16 +62,20 @@ def test_numbers_move_with_the_threshold_and_the_page_is_not_loaded_again(page, 
     slider = page.get_by_role("slider", name="Threshold")
     expect(slider).to_be_visible()
     page.evaluate("window.loadedOnce = true")
-    heading = page.get_by_role("heading", name="Every class at its chosen threshold").element_handle()
+    heading = page.get_by_role("heading", name="All classes at their chosen thresholds").element_handle()
     for key, value in (("Home", 0.0), ("End", 1.0)):
         slider.press(key)
         row = threshold_table(holdout, "pneumonia", [value]).iloc[0]
-        expect(page.get_by_text(f"{int(row['tp'])} of {int(row['tp'] + row['fn'])} films found")).to_be_visible()
         expect(
-            page.get_by_text(f"{int(row['tn'])} of {int(row['tn'] + row['fp'])} other films left alone")
+            page.get_by_text(f"{int(row['tp'])} of {int(row['tp'] + row['fn'])} films at or above the threshold")
+        ).to_be_visible()
+        expect(
+            page.get_by_text(
+                f"{int(row['tn'])} of {int(row['tn'] + row['fp'])} other films correctly below the threshold"
+            )
         ).to_be_visible()
     assert page.evaluate("window.loadedOnce") is True
-    assert heading.evaluate("node => node.isConnected")  # the rest of the page was not drawn anew
+    assert heading.evaluate("node => node.isConnected")  # the rest of the page was not drawn again
 
 
 def test_a_reviewer_signs_off_and_downloads_a_report_that_says_so(page, app, simulated, holdout, choose, tmp_path):

@@ -35,19 +35,19 @@ def test_a_class_without_films_has_no_shares(frame_of):
 def test_diseases_called_normal_come_first_though_rarer(frame):
     cells = dangerous_cells(frame)
     assert cells["name"].tolist() == [
-        "pneumonia called normal",
-        "COVID-19 called normal",
-        "COVID-19 called pneumonia",
-        "pneumonia called COVID-19",
-        "normal called COVID-19",
-        "normal called pneumonia",
+        "pneumonia predicted as normal",
+        "COVID-19 predicted as normal",
+        "COVID-19 predicted as pneumonia",
+        "pneumonia predicted as COVID-19",
+        "normal predicted as COVID-19",
+        "normal predicted as pneumonia",
     ]
     assert cells["kind"].tolist() == ["disease missed"] * 2 + ["wrong disease"] * 2 + ["false alarm"] * 2
     assert cells["share"].tolist() == [0.5, 0.2, 0.6, 0, 0.5, 0]
 
 
 def test_a_mistake_never_seen_still_has_an_upper_bound(frame):
-    cell = dangerous_cells(frame).set_index("name").loc["pneumonia called COVID-19"]
+    cell = dangerous_cells(frame).set_index("name").loc["pneumonia predicted as COVID-19"]
     assert (cell["count"], cell["total"], cell["low"]) == (0, 4, 0)
     assert cell["high"] == pytest.approx(0.490, abs=1e-3)  # Wilson, 0 of 4
 

@@ -81,7 +81,7 @@ def test_a_difference_is_second_less_first_and_open_where_it_may_be_chance(frame
 
 
 def test_a_confusion_matrix_has_true_classes_in_rows_from_the_top(frame_of):
-    # 3 normal films called pneumonia, and none the other way.
+    # 3 normal films predicted as pneumonia, and none the other way.
     frame = frame_of(["normal"] * 4 + ["pneumonia"] * 2, ["pneumonia"] * 3 + ["normal"] + ["pneumonia"] * 2)
     counts = confusion(frame)
     chart = matrix_chart(counts, ("normal", "pneumonia"))
@@ -91,7 +91,7 @@ def test_a_confusion_matrix_has_true_classes_in_rows_from_the_top(frame_of):
     assert list(figure.layout.yaxis.ticktext) == ["normal", "pneumonia", "COVID-19"]
     assert figure.layout.yaxis.range == (2.5, -0.5) and figure.layout.xaxis.range == (-0.5, 2.5)
     assert (figure.layout.xaxis.title.text, figure.layout.yaxis.title.text) == chart.axes
-    missed, _, shown = figure.layout.shapes  # pneumonia and COVID-19 called normal; the cell that is looked at
+    missed, _, shown = figure.layout.shapes  # pneumonia and COVID-19 predicted as normal; the cell that is looked at
     assert (missed.x0 < 0 < missed.x1, missed.y0 < 1 < missed.y1) == (True, True)
     assert (shown.x0, shown.x1, shown.y0, shown.y1) == (0.5, 1.5, -0.5, 0.5)
     axes = paper(chart)
@@ -128,7 +128,7 @@ def test_lines_over_the_rounds_and_their_mean(run):
     figure, first = app(chart)
     assert list(first.x) == [1, 2, 3, 4] and list(first.y) == [19 / 20] * 4
     mean = (19 + 16 + 18 + 5) / 80
-    assert figure.data[-1].name == "mean of classes" and list(figure.data[-1].y) == pytest.approx([mean] * 4)
+    assert figure.data[-1].name == "macro recall" and list(figure.data[-1].y) == pytest.approx([mean] * 4)
     lines = paper(chart).lines
     assert [line.get_ydata()[0] for line in lines] == pytest.approx([0.95, 0.8, 0.9, 0.25, mean])
     bottom, top = paper(chart).get_ylim()

@@ -41,7 +41,7 @@ def test_a_pseudonym_of_another_site_is_not_shown(view):
     assert shelf.images(["reference", "nowhere", "north"], [film, film, "0" * 16]) == [None, None, None]
 
 
-def test_films_ingested_anew_are_not_taken_for_those_of_the_run(simulated, tmp_path):
+def test_films_ingested_again_are_not_taken_for_those_of_the_run(simulated, tmp_path):
     shutil.copytree(simulated, tmp_path / "home")
     shutil.rmtree(tmp_path / "home" / "phantoms")
     about = tmp_path / "home" / "reference" / "manifest.csv"
@@ -108,7 +108,7 @@ def test_a_benchmarks_images_come_from_the_readers_own_folder_and_from_no_pickle
         monkeypatch.setenv("FEDPDC_DATA", str(folder))
         shelf = images_of(view)
         assert ("" in shelf.held) == shown
-        assert shown or "start the review with FEDPDC_DATA naming the folder" in shelf.why_not("")
+        assert shown or "start the review app with FEDPDC_DATA set to the folder" in shelf.why_not("")
     (image,) = shelf.images([""], ["test-00000"])
     assert np.array_equal(image, np.full((3, 32, 32), 5))
 

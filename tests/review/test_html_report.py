@@ -21,8 +21,8 @@ from fedpdc_med.review.signoff import model_hash, sign
 from fedpdc_med.runs.listing import open_run
 from fedpdc_med.runs.predictions import select
 
-DECISIONS, RANKING = "What holds now", "Does a film of a class get a higher probability than the others?"
-MISTAKES = "Mistakes made, then diseases never called normal"
+DECISIONS, RANKING = "Current decisions", "Does a film of a class get a higher probability than the others?"
+ERRORS = "Errors (missed diseases with zero cases listed last)"
 OUTSIDE = {"normal": (10, 20), "pneumonia": (8, 20), "covid-19": (9, 20), "tuberculosis": (2, 20)}
 
 
@@ -82,43 +82,43 @@ def test_every_number_is_the_one_that_evaluation_computes(tmp_path, write_run):
     assert ["COVID-19", "18/20", "0.90", "0.70 to 0.97"] in [row[:4] for row in page.tables["Recall of each class"]]
     numbers = headline(frame)
     for estimate in (numbers.worst, numbers.macro):
-        assert f"95 % interval {estimate.low:.2f} to {estimate.high:.2f}" in page.text
+        assert f"95% CI {estimate.low:.2f} to {estimate.high:.2f}" in page.text
     assert f"{numbers.drop.level:.2f}" in page.text
-    assert f"{numbers.drop.macro.value:.2f} lower than on holdout" in page.text
+    assert f"{numbers.drop.macro.value:.2f} lower than on held-out test films" in page.text
     found = calibration(mine)
     assert all(f"{value:.3f}" in page.text for value in (found.brier, found.brier_of_prevalence, found.ece))
     areas = discrimination(mine)
     assert [row[2] for row in page.tables[RANKING][1:]] == [f"{auc:.2f}" for auc in areas["auc"]]
     weighting = select(frame, model="global", split="weighting")
     for row, label in zip(
-        page.tables["Every class at its chosen threshold"][1:], open_run(tmp_path, "a").classes, strict=True
+        page.tables["All classes at their chosen thresholds"][1:], open_run(tmp_path, "a").classes, strict=True
     ):
         value = usable(choose_threshold(weighting, label).value)
         at = threshold_table(mine, label, [value]).iloc[0]
         assert row[1:3] == [f"{value:.3f}", f"{at['sensitivity']:.2f}"] and row[4] == f"{at['specificity']:.2f}"
     cells = dangerous_cells(mine)
-    first = page.tables[MISTAKES][1]
-    assert first[:2] == [cells.loc[0, "name"], "15 of 20"]  # 5 of 20 tuberculosis films were found
-    assert "0.45 (0.26 to 0.66), 9 of 20" in page.tables["Site by class"][-1]
+    first = page.tables[ERRORS][1]
+    assert first[:2] == [cells.loc[0, "name"], "15 of 20"]  # 5 of 20 tuberculosis films were classified correctly
+    assert "0.45 (0.26 to 0.66), 9 of 20" in page.tables["Recall by site and class"][-1]
 
 
-def test_mistakes_are_listed_in_the_order_that_their_title_says(tmp_path, write_run):
-    # A film called wrongly is called the next class: pneumonia COVID-19, tuberculosis (the last) normal.
+def test_errors_are_listed_in_the_order_that_their_title_says(tmp_path, write_run):
+    # A wrong prediction is the next class: COVID-19 for pneumonia, normal for tuberculosis (the last).
     write_run(tmp_path / "a", {"normal": (4, 4), "pneumonia": (0, 4), "covid-19": (4, 4), "tuberculosis": (4, 4)})
     _, page = report_of(tmp_path, "a")
-    assert [(row[0], row[1]) for row in page.tables[MISTAKES][1:]] == [
-        ("pneumonia called COVID-19", "4 of 4"),
-        ("pneumonia called normal", "0 of 4"),
-        ("COVID-19 called normal", "0 of 4"),
-        ("tuberculosis called normal", "0 of 4"),
+    assert [(row[0], row[1]) for row in page.tables[ERRORS][1:]] == [
+        ("pneumonia predicted as COVID-19", "4 of 4"),
+        ("pneumonia predicted as normal", "0 of 4"),
+        ("COVID-19 predicted as normal", "0 of 4"),
+        ("tuberculosis predicted as normal", "0 of 4"),
     ]
 
 
-def test_diseases_called_normal_lead_the_mistakes_where_each_of_them_was(tmp_path, write_run):
+def test_missed_diseases_come_first_when_each_of_them_happened(tmp_path, write_run):
     write_run(tmp_path / "a", {"normal": (3, 4), "tuberculosis": (2, 4)})
     _, page = report_of(tmp_path, "a")
-    rows = page.tables["Mistakes, diseases called normal first"][1:]
-    assert [row[0] for row in rows] == ["tuberculosis called normal", "normal called tuberculosis"]
+    rows = page.tables["Errors, missed diseases first"][1:]
+    assert [row[0] for row in rows] == ["tuberculosis predicted as normal", "normal predicted as tuberculosis"]
 
 
 def test_the_page_needs_no_network_and_no_script(tmp_path, write_run):
@@ -149,7 +149,7 @@ def test_text_of_a_run_and_of_a_reviewer_is_text(tmp_path, write_run):
     assert {row[0] for row in page.tables["Recall of each class"][1:]} == set(HOSTILE)
     row = next(row for row in page.tables[DECISIONS] if row[0] == HOSTILE[0])
     assert row[3:] == ["reject", HOSTILE[2], HOSTILE[0]]
-    signed = page.tables["All decisions (1 decision), newest first"][1]
+    signed = page.tables["Decision history, newest first (1 decision)"][1]
     assert signed[1:6] == [HOSTILE[0], "reject", HOSTILE[2], HOSTILE[1], HOSTILE[0]]
     for _, attrs in page.elements:
         if "src" in attrs:
@@ -196,7 +196,7 @@ def test_twenty_classes_fit(tmp_path, write_run):
     write_run(tmp_path / "a", {f"class {k:02d}": (k % 5, 5) for k in range(20)})
     _, page = report_of(tmp_path, "a")
     assert len(page.tables["Recall of each class"]) == 21
-    assert "not listed" in page.text
+    assert "Not listed: " in page.text
 
 
 def test_films_of_a_real_simulation_are_checked_for_shortcuts(simulated, monkeypatch):
@@ -239,21 +239,21 @@ def test_hospitals_of_one_title_stay_two(tmp_path, write_run):
     same = {"harbor": "City Hospital", "hill": "City Hospital"}
     write_run(tmp_path / "a", titles=same)
     _, read = report_of(tmp_path, "a")
-    rows = [row[0] for row in read.tables["Site by class"][1:]]
+    rows = [row[0] for row in read.tables["Recall by site and class"][1:]]
     assert rows == ["City Hospital (harbor)", "City Hospital (hill)"]
-    assert [row[0] for row in read.tables["By whom, on how much"][1:]] == rows
+    assert [row[0] for row in read.tables["Sites and training films"][1:]] == rows
 
 
-def test_the_worst_of_several_outside_sites_is_said_to_be_that(tmp_path, write_run, another_outside):
+def test_the_worst_of_several_external_sites_is_said_to_be_that(tmp_path, write_run, another_outside):
     folder = write_run(tmp_path / "a", external=OUTSIDE)
-    assert "sites outside" not in report_of(tmp_path, "a")[1].text
+    assert "the worst of" not in report_of(tmp_path, "a")[1].text
     another_outside(folder)
     read = report_of(tmp_path, "a")[1]
-    assert "at island, which took no part" in read.text
-    assert "the worst of 2 sites outside" in read.text
+    assert "at island, not used in training" in read.text
+    assert "the worst of 2 external sites" in read.text
 
 
-def test_what_hospitals_did_not_tell_is_no_number(tmp_path, write_run, edit_config):
+def test_what_hospitals_did_not_report_is_not_a_number(tmp_path, write_run, edit_config):
     def as_federation(folder, silent):
         """As a coordinator writes it: no patients, and nothing of a hospital that never answered."""
 
@@ -268,9 +268,9 @@ def test_what_hospitals_did_not_tell_is_no_number(tmp_path, write_run, edit_conf
     never = {(t, "hill"): ("failed", "no answer within 20 s") for t in range(1, 5)}
     as_federation(write_run(tmp_path / "a", missing=never), silent="hill")
     read = report_of(tmp_path, "a")[1]
-    assert ["Trained by", "1 site; no update of hill was used"] in read.tables["What was trained"]
-    head, harbor, hill = read.tables["By whom, on how much"]
-    assert [dict(zip(head, row, strict=True))["patients"] for row in (harbor, hill)] == ["not told", "not told"]
-    assert (harbor[1], hill[1]) == ("yes", "no update used")
-    assert (harbor[2], hill[2]) == ("60", "not told")
+    assert ["Participating sites", "1 site; no update from hill was used"] in read.tables["Model and training"]
+    head, harbor, hill = read.tables["Sites and training films"]
+    assert [dict(zip(head, row, strict=True))["patients"] for row in (harbor, hill)] == ["not reported", "not reported"]
+    assert (harbor[1], hill[1]) == ("participating", "no update used")
+    assert (harbor[2], hill[2]) == ("60", "not reported")
     assert set(hill[4:]) == {""}

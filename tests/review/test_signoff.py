@@ -1,4 +1,4 @@
-"""Sign-off: decisions beside the run, which only grow and hold for one model."""
+"""Sign-off: decisions in the run directory; their list only grows, and each is for one model."""
 
 import errno
 import fcntl
@@ -92,8 +92,8 @@ def test_a_model_that_changed_while_the_page_was_open_cannot_be_signed(run):
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"reviewer": "  "}, "write your name"),
-        ({"verdict": "accept with conditions"}, "write the conditions"),
+        ({"reviewer": "  "}, "enter your name"),
+        ({"verdict": "accept with conditions"}, "enter the conditions"),
         ({"verdict": "maybe"}, "a decision is one of"),
         ({"labels": ()}, "at least one class"),
         ({"labels": ("tuberculosis",)}, "no class 'tuberculosis'"),
@@ -140,7 +140,7 @@ def test_reviewers_who_sign_at_the_same_time_lose_nothing(run):
 
 def test_a_folder_that_cannot_be_written_says_so(run):
     (run / ".review.json.lock").mkdir()
-    with pytest.raises(UserError, match="cannot be written beside the run"):
+    with pytest.raises(UserError, match="cannot be saved in the run directory"):
         accept(run)
 
 

@@ -26,12 +26,12 @@ def _opened(root: Path, name: str, mark: str) -> Run:
 
 
 def kept(made: Callable[..., T], run: Run, choice: Choice, *inputs: Any) -> T:
-    """What `made` says of a run, for the choice if it takes one; `inputs` are its other arguments."""
+    """The result of `made` for a run, for the choice if it takes one; `inputs` are its other arguments."""
     said = [(one.second and one.second.cache_key, one.split, one.interval, one.model) for one in needed(made, choice)]
     return _kept(f"{made.__module__}.{made.__name__}", run.cache_key, said, inputs, made, run, choice)
 
 
-@st.cache_data(max_entries=512, show_spinner="Counting…")
+@st.cache_data(max_entries=512, show_spinner="Calculating…")
 def _kept(name: str, mark: str, said: list, inputs: tuple, _made: Any, _run: Run, _choice: Choice) -> Any:
     return build(_made, _run, _choice, *inputs)
 

@@ -1,4 +1,4 @@
-"""Calibration and discrimination: of which class the probabilities are shown, and which curves."""
+"""Calibration and discrimination: the class whose probabilities are shown, and the curves."""
 
 import streamlit as st
 
@@ -15,14 +15,14 @@ def page(run: Run, choice: Choice) -> None:
         "Probabilities of",
         [None, *run.classes],
         key="calibration_class",
-        format_func=lambda one: described.CALLED if one is None else spoken(one),
+        format_func=lambda one: described.PREDICTED if one is None else spoken(one),
     )
     show(kept(described.probabilities, run, choice, label))
     labels = None
     if len(run.classes) > described.MOST_CURVES:
         labels = tuple(
             st.multiselect(
-                "Classes drawn (the hardest to tell, unless you choose)",
+                "Classes shown (default: the hardest classes)",
                 run.classes,
                 kept(described.first_drawn, run, choice),
                 key=f"curves {run.name} {choice.model} {choice.split}",

@@ -1,10 +1,11 @@
-"""Compare: which of the second run's models the chosen one is compared with."""
+"""Compare: the second run's model that the chosen one is compared with."""
 
 import streamlit as st
 
 from fedpdc_med.common.errors import UserError
 from fedpdc_med.review.app.cache import kept
 from fedpdc_med.review.app.widgets import show
+from fedpdc_med.review.sections import named
 from fedpdc_med.review.sections.comparison import paired
 from fedpdc_med.runs.directory import Run
 from fedpdc_med.runs.listing import Choice, unfinished
@@ -18,7 +19,9 @@ def page(run: Run, choice: Choice) -> None:
         st.info("Choose a second run in the sidebar, under 'Compare with'.")
         return
     if choice.split not in second.splits:
-        raise UserError(f"The second run has no predictions on the {choice.split} films; choose other films or runs.")
+        raise UserError(
+            f"The second run has no predictions on {named(choice.split)}; choose other films or another run."
+        )
     models = second.models_on(choice.split)
     model = models[0]
     if len(models) > 1:

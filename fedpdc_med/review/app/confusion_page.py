@@ -1,4 +1,4 @@
-"""Errors: the confusion matrix to click, and the films behind each cell with where the model looked."""
+"""Errors: the confusion matrix to click, and the films of each cell with their Grad-CAM maps."""
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,7 @@ from fedpdc_med.runs.directory import Run
 from fedpdc_med.runs.listing import Choice
 from fedpdc_med.runs.predictions import GLOBAL, spoken
 
-BESIDE = 6  # up to so many classes cells stay readable on half a page
+BESIDE = 6  # classes up to which cells are readable on half a page
 FILMS_A_PAGE, ACROSS = 6, 2
 MATRIX, CELL, PAGE = "confusion_matrix", "confusion_cell", "confusion_page"
 Cell = tuple[str, str]
@@ -45,28 +45,28 @@ def counted(run: Run, choice: Choice) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def choose_cell(run: Run, counts: pd.DataFrame, cells: pd.DataFrame) -> Cell:
-    """The cell whose films are shown; the first time the worst mistake that happened."""
+    """The cell whose films are shown; at first the worst error that happened."""
     mistakes = [(str(r.true), str(r.called)) for r in cells[cells["count"] > 0].itertuples()]
     options = mistakes + [(name, name) for name in run.classes]
     if st.session_state.get(CELL) not in options:
         clicked: object = st.session_state.get(CELL)
         if isinstance(clicked, tuple) and set(clicked) <= set(run.classes):
-            options.append(clicked)  # a cell that no film is in
+            options.append(clicked)  # a cell without films
         else:
             st.session_state[CELL] = options[0]
     return st.selectbox(
-        "Show the films of",
+        "Show films for",
         options,
         key=CELL,
         format_func=lambda cell: in_words(cell, counts),
-        help="Or click a cell of the matrix.",
+        help="You can also click a cell of the matrix.",
     )
 
 
 def in_words(cell: Cell, counts: pd.DataFrame) -> str:
     true, called = cell
     number, total = int(counts.at[true, called]), int(counts.loc[true].to_numpy().sum())  # type: ignore[arg-type]
-    what = f"{spoken(true)} found" if true == called else f"{spoken(true)} called {spoken(called)}"
+    what = f"{spoken(true)} classified correctly" if true == called else f"{spoken(true)} predicted as {spoken(called)}"
     return f"{what}: {number} of {total}"
 
 
@@ -88,13 +88,12 @@ def draw_matrix(run: Run, counts: pd.DataFrame, cell: Cell) -> None:
         alt=chart.says,
     )
     st.caption(
-        f"{described.matrix_words(run.classes)} The blue frame is the cell whose films are shown below; click another "
-        "cell to see its films."
+        f"{described.matrix_words(run.classes)} Blue frame: the cell shown below; click another cell to change it."
     )
 
 
 def clickable(matrix: go.Figure, counts: pd.DataFrame) -> go.Figure:
-    """A heat map reports no clicks to Streamlit, so invisible markers lie on its cells and answer for them."""
+    """A heat map reports no clicks to Streamlit, so invisible markers on its cells report them."""
     names, number, values = [drawn(spoken(str(name))) for name in counts.index], len(counts), counts.to_numpy()
     cells = [(row, column) for row in range(number) for column in range(number)]
     matrix.add_scatter(
@@ -105,7 +104,9 @@ def clickable(matrix: go.Figure, counts: pd.DataFrame) -> go.Figure:
         selected={"marker": {"opacity": 0}},
         unselected={"marker": {"opacity": 0}},
         customdata=cells,
-        hovertext=[f"{names[row]} called {names[column]}<br>{int(values[row, column])} films" for row, column in cells],
+        hovertext=[
+            f"{names[row]} predicted as {names[column]}<br>{int(values[row, column])} films" for row, column in cells
+        ],
         hoverinfo="text",
         showlegend=False,
     )
@@ -119,7 +120,7 @@ def cell_films(run: Run, choice: Choice, frame: pd.DataFrame, counts: pd.DataFra
     inside = films_of_cell(frame, true, called)
     st.subheader(plain(in_words(cell, counts)), anchor=False)
     if inside.empty:
-        st.caption("No film is in this cell.")
+        st.caption("There are no films in this cell.")
         return
     st.caption("Most confident first.")
     last = -(-len(inside) // FILMS_A_PAGE)
@@ -136,7 +137,7 @@ def draw_films(run: Run, choice: Choice, some: pd.DataFrame, called: str) -> Non
     if why:
         st.info(plain(why))
     elif any(pictures):
-        st.caption(f"Beside each film a Grad-CAM map: {LABEL[0].lower()}{LABEL[1:]}")
+        st.caption(f"Right of each film, a Grad-CAM map: {LABEL[0].lower()}{LABEL[1:]}")
     absent = {site for (site, _), picture in zip(places, pictures, strict=True) if picture is None}
     for site in sorted(absent):
         st.info(plain(cache.images(run).why_not(site)))
@@ -145,18 +146,18 @@ def draw_films(run: Run, choice: Choice, some: pd.DataFrame, called: str) -> Non
         for column, (row, picture) in zip(st.columns(ACROSS), rows[start : start + ACROSS], strict=False):
             with column.container(border=True):
                 if picture is not None:
-                    st.image(picture, width="stretch", alt=f"Film {row.film}, and where the model looked on it")
+                    st.image(picture, width="stretch", alt=f"Film {row.film} and its Grad-CAM map")
                 site = str(row.site)
                 facts = [run.title_of(site) if site else "", row.view, row.sex, row.age_band]
-                st.markdown(plain(f"called {spoken(called)} with probability {row.confidence:.2f}"))
+                st.markdown(plain(f"Predicted as {spoken(called)} with probability {row.confidence:.2f}"))
                 about = ", ".join(str(fact) for fact in facts if fact)
-                st.caption(plain(f"film {row.film}" + (f" · {about}" if about else "")))
+                st.caption(plain(f"Film {row.film}" + (f" · {about}" if about else "")))
 
 
 def pictures_of(
     run: Run, choice: Choice, places: tuple[tuple[str, str], ...], called: str
 ) -> tuple[list[bytes | None], str]:
-    """For each film (site, pseudonym) its picture beside its map, or None; and a sentence where there are no maps."""
+    """For each film (site, pseudonym) its picture next to its map, or None; and a sentence if there are no maps."""
     images = cache.images(run).images([site for site, _ in places], [film for _, film in places])
     found = [image for image in images if image is not None]
     if not found:
@@ -165,7 +166,7 @@ def pictures_of(
     why = ""
     try:
         if choice.model != GLOBAL:
-            raise UserError("Maps of where a model looked are drawn for the global model only.")
+            raise UserError("Grad-CAM maps are available for the global model only.")
         shown = [run.classes.index(called)] * len(found)
         heats = list(maps(cache.model(run), run.plan.preparation, np.stack(found), shown))
     except UserError as error:

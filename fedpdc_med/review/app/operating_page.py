@@ -1,4 +1,4 @@
-"""Operating point: a threshold chosen by a rule or by the reader's own hand, and what it gives."""
+"""Operating point: a threshold chosen by a rule or by the reader, and its results."""
 
 import math
 
@@ -17,7 +17,7 @@ from fedpdc_med.runs.predictions import spoken
 
 RULES: dict[str, Rule] = {
     "best balance (Youden)": "youden",
-    "a wanted sensitivity": "sensitivity",
+    "target sensitivity": "sensitivity",
 }
 LABEL = "operating_class"
 
@@ -35,7 +35,7 @@ def page(run: Run, choice: Choice) -> None:
         rule = RULES[middle.selectbox("Choose the threshold by", list(RULES), key="operating_rule")]
         wanted = 0.9
         if rule == "sensitivity":
-            wanted = right.number_input("Sensitivity to reach", 0.5, 1.0, 0.9, 0.01, key="operating_wanted")
+            wanted = right.number_input("Target sensitivity", 0.5, 1.0, 0.9, 0.01, key="operating_wanted")
         by = (rule, wanted)
         found = kept(described.threshold, run, choice, label, *by)
     for sentence in described.caveats(frame, label, found):
@@ -53,7 +53,7 @@ def explore(run: Run, choice: Choice, frame: pd.DataFrame, label: str, found: Th
     places = described.decimals(start)
     key = f"operating_at {run.name} {choice.model} {choice.split} {label} {start:.{places}f}"
     at = sliding.slider("Threshold", 0.0, 1.0, start, 10.0**-places, format=f"%.{places}f", key=key)
-    asked = f"Prevalence of {plain(spoken(label))} where it is used (%)"
+    asked = f"Prevalence of {plain(spoken(label))} where you work (%)"
     percent = prevailing.number_input(asked, 0.0, 100.0, 10.0, 1.0, key="operating_prevalence")
     if not known or at != start:
         st.info(described.OWN)

@@ -1,4 +1,4 @@
-"""The frame around every page: which run, which films, the research-use banner, and errors as sentences."""
+"""The frame around every page: run, films, the research-use banner, and errors as sentences."""
 
 import logging
 import os
@@ -19,7 +19,7 @@ from fedpdc_med.common.errors import UserError
 from fedpdc_med.review import model_facts as facts
 from fedpdc_med.review.app.cache import kept, opened
 from fedpdc_med.review.app.widgets import LAYOUT, plain, show
-from fedpdc_med.review.sections import PAGES, Page, builder, films_of
+from fedpdc_med.review.sections import PAGES, Page, builder, meaning_of, option_of
 from fedpdc_med.review.style import ACCENT
 from fedpdc_med.runs.directory import Run
 from fedpdc_med.runs.listing import RUN, Choice, Listed, first_shown, list_runs, runs_folder, unfinished
@@ -27,8 +27,10 @@ from fedpdc_med.runs.predictions import GLOBAL
 
 log = logging.getLogger(__name__)
 NO_SECOND, NOBODY = "", "no second run"
-INTERVALS = {"wilson": "by patient (recommended)", "exact": "exact (Clopper-Pearson), films as if independent"}
-WHERE = "Of recall, on Overview, Per-class recall, subgroups and Sign-off; other pages have intervals by patient."
+INTERVALS = {"wilson": "by patient (recommended)", "exact": "exact (Clopper-Pearson), treats films as independent"}
+WHERE = (
+    "For recall on Overview, Per-class recall, subgroups and Sign-off. The CIs of other pages are always by patient."
+)
 REFRESH_SECONDS = 5.0
 
 
@@ -56,7 +58,7 @@ def main() -> None:
     ]
     current = st.navigation(pages)
     # The sidebar is drawn outside the page, because Streamlit forgets a page's widgets when another page opens.
-    picked += frame(current.title)
+    picked += frame(next(page for page in PAGES if page.title == current.title))
     current.run()
 
 
@@ -70,14 +72,15 @@ def tab_icon() -> Image.Image:
 
 def show_page(number: int) -> None:
     """One page in its frame, without the navigation."""
-    draw(PAGES[number], frame(PAGES[number].title))
+    draw(PAGES[number], frame(PAGES[number]))
 
 
-def frame(title: str) -> list[Picked]:
-    """Banner, title and sidebar; nothing is picked where there is no sound run to show."""
+def frame(page: Page) -> list[Picked]:
+    """Banner, title, question and sidebar; nothing is picked if there is no sound run to show."""
     st.warning(RESEARCH_USE_ONLY, icon=":material/science:")
-    st.header(title, anchor=False)
-    with sentences(title):
+    st.header(page.title, anchor=False)
+    st.markdown(f"**{plain(page.question)}**")
+    with sentences(page.title):
         root = runs_folder()
         name, others = choose_run(root)
         view = opened(root, name)
@@ -107,7 +110,7 @@ def content(page: Page, run: Run, choice: Choice) -> None:
 
 @contextmanager
 def what_there_is(run: Run) -> Iterator[None]:
-    """What a section needs may not be there: it is left out while the run is in progress, and says so otherwise."""
+    """If a section lacks what it needs, a sentence says so; while the run is in progress, it is just left out."""
     try:
         yield
     except UserError as error:
@@ -117,14 +120,16 @@ def what_there_is(run: Run) -> Iterator[None]:
 
 @contextmanager
 def sentences(title: str) -> Iterator[None]:
-    """A mistake is one sentence on the page, and never a stack trace."""
+    """An error is one sentence on the page, never a stack trace."""
     try:
         yield
     except UserError as error:
         st.error(plain(error), icon=":material/error:")
     except Exception:
-        log.error("the page %s could not be drawn\n%s", title, terminal.shown(format_exc()))
-        st.error("This page could not be drawn; the terminal that runs the app says why.", icon=":material/error:")
+        log.error("the page %s could not be displayed\n%s", title, terminal.shown(format_exc()))
+        st.error(
+            "This page could not be displayed; see the terminal running the app for details.", icon=":material/error:"
+        )
 
 
 def follow(page: Page, root: Path, name: str, choice: Choice) -> None:
@@ -133,17 +138,17 @@ def follow(page: Page, root: Path, name: str, choice: Choice) -> None:
         view = opened(root, name)
         if view.status == "finished":
             st.rerun()
-        st.info(plain(f"{unfinished(view)}. This page follows the run by itself."), icon=":material/hourglass_top:")
+        st.info(plain(f"{unfinished(view)}. This page refreshes itself."), icon=":material/hourglass_top:")
         with what_there_is(view):
             content(page, view, choice)
 
 
 def choose_run(root: Path) -> tuple[str, list[Listed]]:
-    """The run a reader chose; the first time the one a link names, or the newest that is no comparison."""
+    """The run a reader chose; at first the one a link names, or the newest that is not a comparison."""
     listing = list_runs(root)
     if not listing:
         raise UserError(
-            "There are no runs in the runs folder. Make one with: fedpdc simulate, or say where runs are: "
+            "There are no runs in the runs folder. Make one with: fedpdc simulate, or name another folder: "
             "fedpdc review RUNS"
         )
     names = [listed.name for listed in listing]
@@ -151,7 +156,7 @@ def choose_run(root: Path) -> tuple[str, list[Listed]]:
         wanted = st.query_params.get("run") or os.environ.get(RUN)
         st.session_state["run"] = wanted if wanted in names else first_shown(root, listing)
         if wanted and wanted not in names:
-            st.info("The run that the link names is not in the runs folder; another one is shown instead.")
+            st.info("The run named in the link is not in the runs folder; another one is shown instead.")
     status = {listed.name: listed.status for listed in listing}
     name = st.sidebar.selectbox("Run", names, key="run", format_func=lambda one: labelled(one, status[one]))
     st.query_params["run"] = name
@@ -164,7 +169,7 @@ def labelled(name: str, status: str) -> str:
 
 
 def said_of(view: Run, second: Run | None) -> Iterator[str]:
-    """Which runs are shown, each with its method, so that nobody takes a comparison for the model itself."""
+    """The runs shown, each with its method, so that nobody mistakes a comparison for the model itself."""
     yield f"Run: {view.name}. Method: {facts.method_of(view)}."
     if second:
         yield f"Compared with: {second.name}. Method: {facts.method_of(second)}."
@@ -177,20 +182,20 @@ def choose(root: Path, view: Run, others: list[Listed]) -> Choice:
     )
     split, model = "", GLOBAL
     if view.splits:
-        split = pick("Films", view.splits, "split", str)
-        st.sidebar.caption(plain(films_of(split)))
+        split = pick("Evaluate on", view.splits, "split", option_of)
+        st.sidebar.caption(plain(meaning_of(split)))
         models = view.models_on(split)
         model = models[0] if len(models) == 1 else pick("Model", models, "model", view.title_of)
     remember("interval", list(INTERVALS))
     interval: Literal["wilson", "exact"] = st.sidebar.radio(
-        "95 % interval", ("wilson", "exact"), key="interval", format_func=INTERVALS.__getitem__, help=WHERE
+        "95% CI", ("wilson", "exact"), key="interval", format_func=INTERVALS.__getitem__, help=WHERE
     )
     st.query_params["interval"] = interval
     return Choice(second_run(root, second), split, interval, model)
 
 
 def second_run(root: Path, name: str) -> Run | None:
-    """The run to compare with; a damaged one takes nothing of the first run's page away."""
+    """The run to compare with; a damaged one must not break the page of the first run."""
     if not name:
         return None
     try:
@@ -208,7 +213,7 @@ def pick(label: str, options: list[str], key: str, shown: Callable[[str], str]) 
 
 
 def remember(key: str, options: list[str]) -> None:
-    """What was chosen, also before a reload, or the first option where this run does not have it."""
+    """What was chosen, also before a reload, or the first option if this run does not have it."""
     if st.session_state.get(key) not in options:
         before = st.query_params.get(key)
         st.session_state[key] = before if before in options else options[0]

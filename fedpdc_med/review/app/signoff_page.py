@@ -1,4 +1,4 @@
-"""Sign-off: the form for a reviewer's decision on each class, and the report to take along."""
+"""Sign-off: the form for a reviewer's decision on each class, and the report to download."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from fedpdc_med.common.errors import UserError
 from fedpdc_med.evaluation.recall import per_class_recall
 from fedpdc_med.review.app.widgets import plain, show, table
 from fedpdc_med.review.html_report import make_report
-from fedpdc_med.review.sections import chosen, decisions
+from fedpdc_med.review.sections import chosen, decisions, named
 from fedpdc_med.review.signoff import LONGEST_COMMENT, LONGEST_NAME, VERDICTS, model_hash, read_decisions, sign
 from fedpdc_med.runs.directory import Run
 from fedpdc_med.runs.listing import Choice, reported
@@ -32,17 +32,17 @@ def page(run: Run, choice: Choice) -> None:
 
 
 def seen(run: Run, choice: Choice) -> dict[str, str]:
-    """What the reviewer is shown of each class, as it is kept with the decision."""
+    """What the reviewer is shown of each class, as it is stored with the decision."""
     found: list[dict[Any, Any]] = per_class_recall(chosen(run, choice), choice.method).to_dict("records")
     return {
-        row["class"]: f"recall {two_decimals(row['recall'])}, {row['correct']} of {row['total']} {choice.split} films"
+        row["class"]: f"recall {two_decimals(row['recall'])}, {row['correct']} of {row['total']} {named(choice.split)}"
         for row in found
     }
 
 
 def ask(run: Run, shown: dict[str, str], model: str) -> None:
-    """The form. Signing draws the page anew, so what the reviewer had before the eyes is remembered from last time."""
-    st.subheader("Decide", anchor=False)
+    """The form. Signing draws the page again, so what the reviewer was shown is remembered from the time before."""
+    st.subheader("Record your decision", anchor=False)
     looked_at, turn = st.session_state.get(LOOKED_AT, {}), st.session_state.get(TURN, 0)
     st.session_state[LOOKED_AT] = {run.name: (model, shown)}
     changed = looked_at.get(run.name, (model, shown)) != (model, shown)
@@ -55,17 +55,18 @@ def ask(run: Run, shown: dict[str, str], model: str) -> None:
         labels = st.multiselect("Classes", run.classes, key=f"signoff_classes {form}", format_func=spoken)
         verdict = st.radio("Decision", VERDICTS, index=None, horizontal=True, key=f"signoff_verdict {form}")
         reviewer = st.text_input("Your name", max_chars=LONGEST_NAME, key="signoff_name")
-        comment = st.text_area("Comment, or the conditions", max_chars=LONGEST_COMMENT, key=f"signoff_comment {form}")
+        comment = st.text_area("Comment or conditions", max_chars=LONGEST_COMMENT, key=f"signoff_comment {form}")
         st.caption(
-            "Stored in review.json beside the run, with the time, the recall shown above and the SHA-256 of the model. "
-            "Nothing can be taken back; decide again to replace your decision. Write nothing that identifies a patient."
+            "Stored in review.json of the run, with the time, the recall shown above and the SHA-256 of the model. "
+            "Decisions cannot be deleted; sign again to supersede yours. Do not enter anything that identifies a "
+            "patient."
         )
         asked = st.form_submit_button("Sign", type="primary")
     if not asked:
         return
     try:
         if changed:
-            raise UserError("the numbers are other ones than those you saw; look at them before signing")
+            raise UserError("the numbers have changed since you opened this page; review them before signing")
         made = sign(run.folder, labels, verdict or "", reviewer, comment, shown, model)
     except UserError as error:
         st.error(plain(f"Not signed: {error}."), icon=":material/error:")
@@ -83,7 +84,7 @@ def report_of(mark: str, model: str | None, decided: int, _run: Run) -> str:
 def offer_report(run: Run, model: str | None, decided: int) -> None:
     st.subheader("Report", anchor=False)
     st.markdown(
-        "One page with the model's facts, tables, pictures and decisions; it opens without a network and prints on A4."
+        "One HTML page with model facts, tables, figures and decisions. It opens without a network and prints on A4."
     )
     st.download_button(
         "Download the report",

@@ -10,7 +10,7 @@ from fedpdc_med.common.description import Chart, Number, Section, Table
 from fedpdc_med.review.plotly_charts import figure
 
 LONG, BROAD = 25, 12  # rows and columns that still fit on a page
-ROOMY = "roomy"  # a container whose columns stand below each other unless each has room for a figure
+ROOMY = "roomy"  # a container whose columns are stacked unless each has room for a figure
 # For Streamlit's own elements. In a narrow window: smaller numbers on cards, no four cards in a row, and a narrower
 # sidebar down to 768 pixels, where Streamlit puts it away.
 LAYOUT = f"""
@@ -32,9 +32,9 @@ LAYOUT = f"""
 """
 PLOTLY = {"displayModeBar": False, "responsive": True}
 LEVELS = {
-    "alarm": (st.error, ":material/warning:", "Alarm"),
-    "watch": (st.warning, ":material/visibility:", "Watch"),
-    "fine": (st.success, ":material/check:", "Fine"),
+    "alarm": (st.error, ":material/warning:", "High risk"),
+    "watch": (st.warning, ":material/visibility:", "Possible risk"),
+    "fine": (st.success, ":material/check:", "None found"),
     "not estimable": (st.info, ":material/question_mark:", "Not estimable"),
 }
 
@@ -76,7 +76,7 @@ def body(section: Section) -> None:
         table(one)
     for note in section.notes:
         st.caption(plain(note))
-    if section.parts and all(part.bullets and part.title for part in section.parts):  # short lists stand side by side
+    if section.parts and all(part.bullets and part.title for part in section.parts):  # short lists go side by side
         for column, part in zip(st.columns(len(section.parts)), section.parts, strict=True):
             with column:
                 show(part)
@@ -94,7 +94,7 @@ def numbers(all_of_them: Sequence[Number]) -> None:
 
 
 def number(one: Number) -> None:
-    """One big number with what it rests on below; unlike st.metric nothing is cut at tablet width."""
+    """One big number with its details below; unlike st.metric, nothing is cut off at tablet width."""
     with st.container(border=True, height="stretch"):
         st.caption(plain(one.label))
         st.markdown(f"### :red[{plain(one.value)}]" if one.warn else f"### {plain(one.value)}")

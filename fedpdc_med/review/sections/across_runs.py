@@ -1,4 +1,4 @@
-"""Several simulations in words: what one ends with, and methods over seeds."""
+"""Tables of several simulations: what `simulate` prints at its end, and methods compared over seeds."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,19 +18,20 @@ from fedpdc_med.evaluation.across_runs import (
 )
 from fedpdc_med.evaluation.recall import per_class_recall
 from fedpdc_med.evaluation.sites import untaught_classes
+from fedpdc_med.review.sections import named
 from fedpdc_med.runs.directory import Run
 from fedpdc_med.runs.predictions import GLOBAL, select
 
 HOW_TO_READ = (
     "Recall is the proportion of a class's films that a model classifies correctly; a model is only as useful as its "
-    "worst class, which stands first.",
+    "worst class, which is listed first.",
     "Where brackets overlap, the difference between two methods may be chance.",
 )
 BRACKETS = "Brackets: 95% CI by patient; for solo, mean and range over the sites' own models."
 
 
 def closing(runs: dict[str, Run], main: str) -> list[Section]:
-    """What a simulation ends with, the worst class first."""
+    """What `simulate` prints at its end, worst class first."""
     found = [per_class(runs, main)]
     if runs[main].method != "solo":
         found += [site_by_site(runs[main], runs.get("solo")), external(runs[main])]
@@ -124,9 +125,9 @@ def external(run: Run) -> Section:
 
 
 def side_by_side(found: Sequence[RunNumbers], split: str, baseline: str) -> Section:
-    """Methods over seeds; a table that would be empty, because there is only the baseline, is left out."""
+    """Methods compared over seeds; without a table that is empty because there is only the baseline."""
     tables = {
-        f"Recall on the {split} films over seeds (mean ± SD)": summary(list(found)),
+        f"Recall on {named(split)} over seeds (mean ± SD)": summary(list(found)),
         f"Difference from {baseline}, paired by seed (paired t-test, Holm-adjusted p)": differences(
             list(found), baseline
         ),
@@ -136,7 +137,7 @@ def side_by_side(found: Sequence[RunNumbers], split: str, baseline: str) -> Sect
 
 
 def upright(frame: pd.DataFrame) -> pd.DataFrame:
-    """Few methods stand side by side as columns, because a row for each would be too wide."""
+    """Few methods become columns, because one row for each would be too wide."""
     if "method" not in frame or len(frame) >= 6:
         return frame
     return frame.set_index("method").T.reset_index(names="")

@@ -1,4 +1,4 @@
-"""Do the probabilities mean what they say, and do they rank films right?"""
+"""Do the probabilities mean what they say, and do they rank films correctly?"""
 
 import math
 from collections.abc import Callable
@@ -13,43 +13,43 @@ from fedpdc_med.runs.directory import Run
 from fedpdc_med.runs.listing import Choice
 from fedpdc_med.runs.predictions import spoken
 
-CALLED = "the class each film is called"
+PREDICTED = "the predicted class"
 MOST_CURVES = 6
 Curve = Callable[[pd.DataFrame, str], pd.DataFrame]
 
 
 def probabilities(run: Run, choice: Choice, label: str | None = None) -> Section:
-    """Calibration, with the curve of one class or of the called one."""
+    """Calibration, with the curve of one class or of the predicted one."""
     frame = chosen(run, choice)
     overall, curve = calibration(frame), reliability(frame, label)
-    of = CALLED if label is None else spoken(label)
+    of = PREDICTED if label is None else spoken(label)
     numbers = (
         Number("Brier score", f"{overall.brier:.3f}", ("0 is best, 2 worst; all classes together",)),
         Number(
-            "Brier score of knowing only the class shares",
+            "Baseline Brier score (class frequencies only)",
             f"{overall.brier_of_prevalence:.3f}",
             ("a useful model is below it",),
         ),
         Number(
             "Expected calibration error",
             f"{overall.ece:.3f}",
-            ("mean gap between promised and came true, of the called class",),
+            ("mean gap between predicted probability and observed frequency, predicted class",),
         ),
     )
     chart = Chart(
         "reliability",
         curve,
-        ("probability the model gave", "share that came true"),
-        "Promised probability against the share that came true",
+        ("Predicted probability", "Observed frequency"),
+        "Predicted probability against observed frequency",
     )
     return Section(
         "Does a probability of 0.8 mean eight times out of ten?",
-        (f"{count(overall.films, 'film')}: {films_of(choice.split)}.",),
+        (f"Evaluated on {films_of(choice.split)}: {count(overall.films, 'film')}.",),
         numbers=numbers,
         charts=(chart,),
         notes=(
-            "Points below the dotted line: the model promises too much. Lines are 95 % intervals; the bars count the "
-            f"films of each bin. Expected calibration error of {of}: {expected_calibration_error(curve):.3f}.",
+            "Points below the dotted line: the model is overconfident. Vertical lines are 95% CIs; the bars count the "
+            f"films in each bin. Expected calibration error of {of}: {expected_calibration_error(curve):.3f}.",
         ),
     )
 
@@ -66,15 +66,15 @@ def ranking(run: Run, choice: Choice, labels: tuple[str, ...] | None = None) -> 
             Chart(
                 "curves",
                 _curves(frame, shown, roc, "false_positive_rate", "sensitivity"),
-                ("1 - specificity", "sensitivity"),
-                "ROC curves, one class against the rest",
+                ("1 - specificity", "Sensitivity"),
+                "ROC curves, one-vs-rest",
                 marks | {"diagonal": True},
             ),
             Chart(
                 "curves",
                 _curves(frame, shown, precision_recall, "recall", "precision"),
-                ("recall", "precision"),
-                "Precision-recall curves, one class against the rest",
+                ("Recall", "Precision"),
+                "Precision-recall curves, one-vs-rest",
                 marks,
             ),
         )
@@ -83,14 +83,14 @@ def ranking(run: Run, choice: Choice, labels: tuple[str, ...] | None = None) -> 
         charts=charts,
         tables=(Table("", areas_text(table)),),
         notes=(
-            "Each class against the rest. AUC: chance that a film of the class outranks one of another class (0.5 is "
-            "guessing). Average precision: to be held against the share of the class, which is what guessing gives.",
+            "One-vs-rest. AUC: probability that a film of the class is ranked above a film of another class (0.5 is "
+            "guessing). Average precision: compare it with the class frequency, which is what guessing scores.",
         ),
     )
 
 
 def hardest(table: pd.DataFrame, classes: list[str]) -> tuple[str, ...]:
-    """From `discrimination`: the classes of the smallest areas, in their usual order."""
+    """From `discrimination`: the classes with the smallest AUC, in their usual order."""
     known = table.loc[table["auc"].notna(), ["class", "auc"]].sort_values("auc", kind="stable")
     worst = set(known["class"].head(MOST_CURVES))
     return tuple(name for name in classes if name in worst)
@@ -112,6 +112,6 @@ def areas_text(table: pd.DataFrame) -> pd.DataFrame:
     shown["films of the class"] = [f"{m} of {m + n}" for m, n in counted]
     for name, title in (("auc", "AUC"), ("ap", "average precision")):
         shown[title] = table[name].map(two_decimals)
-        shown[f"{title}, 95 %"] = list(map(between, table[f"{name}_low"], table[f"{name}_high"]))
-    shown["share of the class"] = ["" if math.isnan(one) else two_decimals(one) for one in table["prevalence"]]
+        shown[f"{title}, 95% CI"] = list(map(between, table[f"{name}_low"], table[f"{name}_high"]))
+    shown["class frequency"] = ["" if math.isnan(one) else two_decimals(one) for one in table["prevalence"]]
     return without_empty(shown.assign(note=table["note"]))

@@ -9,11 +9,11 @@ from fedpdc_med.runs.directory import Run
 from fedpdc_med.runs.listing import Choice, films
 from fedpdc_med.runs.predictions import spoken
 
-CLEAR = 0.05  # Holm's p below which a difference is more than chance
+CLEAR = 0.05  # Holm-adjusted p below which a difference counts as significant
 
 
 def paired(run: Run, choice: Choice, model: str) -> Section:
-    """The chosen run and model beside the second run's `model`."""
+    """The chosen run and model against the second run's `model`."""
     second = choice.second
     assert second is not None, "the page asks for a second run first"
     found = compare(chosen(run, choice), films(second, Choice(model=model, split=choice.split)))
@@ -23,16 +23,16 @@ def paired(run: Run, choice: Choice, model: str) -> Section:
         (
             f"First run: {run.name} (model: {run.title_of(choice.model)})",
             f"Second run: {second.name} (model: {second.title_of(model)})",
-            f"Films: {films_of(choice.split)}.",
+            f"Evaluated on {films_of(choice.split)}.",
             verdict(found),
         ),
         charts=(differences(both),),
         tables=(Table("", differences_text(both)),),
         notes=(
-            "Each film is judged by both runs; only films on which exactly one is right count. The test is McNemar's "
-            "exact one; where patients have several films, its exact form by patient, in which a patient's films "
-            "change sides together. Holm's p allows for having asked about every class. A filled circle means Holm's "
-            "p below 0.05. The row of all films is accuracy, the others are recall.",
+            "Paired test: only films that exactly one run classifies correctly count. McNemar's exact test; where "
+            "patients have several films, its exact form by patient, which keeps a patient's films together. "
+            "Holm-adjusted p accounts for testing every class. Filled circles: Holm-adjusted p below 0.05. The row of "
+            "all films is accuracy, the others are recall.",
             *([as_sentence(found.note)] if found.note else []),
         ),
     )
@@ -53,28 +53,28 @@ def differences(table: pd.DataFrame) -> Chart:
     return Chart(
         "intervals",
         frame,
-        ("← first finds more   Difference in recall   second finds more →", "Class"),
-        "Difference in recall between the two runs, class by class",
+        ("← first run better   Difference in recall   second run better →", "Class"),
+        "Difference in recall between the two runs, by class",
         {"span": (-reach, reach), "lines": {"": 0.0}, "signed": True},
     )
 
 
 def verdict(found: Comparison) -> str:
-    """What the tests say in one or two sentences; no difference shown is not the same as no difference."""
+    """The result of the tests in one or two sentences; not significant is not the same as no difference."""
     row = found.overall.iloc[0]
     size, better = f"{abs(row['difference']):.2f}", row["difference"] > 0
-    change = "no different" if size == "0.00" else f"{size} {'higher' if better else 'lower'}"
-    change += f" ({signed(row['low'])} to {signed(row['high'])})"
+    change = "the same" if size == "0.00" else f"{size} {'higher' if better else 'lower'}"
+    change += f" (95% CI {signed(row['low'])} to {signed(row['high'])})"
     clear = found.by_class[found.by_class["p_holm"] < CLEAR]
     up = [spoken(name) for name in clear.loc[clear["difference"] > 0, "class"]]
     down = [spoken(name) for name in clear.loc[clear["difference"] < 0, "class"]]
-    parts = [f"On {count(found.films, 'film')} both runs have seen, the second run's accuracy is {change}."]
+    parts = [f"On the {count(found.films, 'film')} that both runs predicted, the second run's accuracy is {change}."]
     if up:
-        parts.append(f"It finds more of: {', '.join(up)}.")
+        parts.append(f"Recall is higher for: {', '.join(up)}.")
     if down:
-        parts.append(f"It finds fewer of: {', '.join(down)}.")
+        parts.append(f"Recall is lower for: {', '.join(down)}.")
     if not up and not down:
-        parts.append("No class differs beyond chance; with few films that is not the same as being equal.")
+        parts.append("No class differs significantly; with few films that is not the same as being equal.")
     return " ".join(parts)
 
 
@@ -87,11 +87,11 @@ def differences_text(table: pd.DataFrame) -> pd.DataFrame:
             "first": table["first"].map(two_decimals),
             "second": table["second"].map(two_decimals),
             "difference": table["difference"].map(signed),
-            "95 % interval": [f"{signed(row['low'])} to {signed(row['high'])}" if row["total"] else "" for row in rows],
+            "95% CI": [f"{signed(row['low'])} to {signed(row['high'])}" if row["total"] else "" for row in rows],
             "only first right": table["only_first"],
             "only second right": table["only_second"],
             "p": table["p"].map(p_value),
-            "Holm's p": table["p_holm"].map(p_value),
+            "Holm-adjusted p": table["p_holm"].map(p_value),
             "note": table["note"],
         }
     )

@@ -1,4 +1,4 @@
-"""What is called what, and the mistakes to be afraid of."""
+"""The confusion matrix, and the most serious errors."""
 
 import math
 
@@ -11,7 +11,7 @@ from fedpdc_med.runs.directory import Run
 from fedpdc_med.runs.listing import Choice
 from fedpdc_med.runs.predictions import spoken
 
-BOTH, COUNTS = 12, 25  # up to so many classes a cell has room for count and share, or for the count
+BOTH, COUNTS = 12, 25  # up to so many classes a cell has room for count and %, or for the count
 MOST_MISTAKES = 12
 
 
@@ -24,8 +24,8 @@ def matrix(run: Run, choice: Choice) -> Section:
 
 
 def matrix_words(classes: list[str]) -> str:
-    missed = " A red frame marks diseases called normal." if normal_class(classes) else ""
-    return f"Films, and their share of the row (the true class).{missed}"
+    missed = " Red frame: missed diseases (predicted normal)." if normal_class(classes) else ""
+    return f"Number of films and % of the true class (row).{missed}"
 
 
 def matrix_chart(counts: pd.DataFrame, shown: tuple[str, str] | None = None) -> Chart:
@@ -41,9 +41,9 @@ def matrix_chart(counts: pd.DataFrame, shown: tuple[str, str] | None = None) -> 
     return Chart(
         "matrix",
         shares.rename(index=spoken, columns=spoken),
-        ("called by the model", "true class"),
-        "Confusion matrix: films of each true class by what the model called them",
-        {"text": text, "span": (0, 1), "shade": "share of the row", "outlined": outlined, "square": True},
+        ("Predicted class", "True class"),
+        "Confusion matrix: films of each true class by predicted class",
+        {"text": text, "span": (0, 1), "shade": "Proportion of row", "outlined": outlined, "square": True},
     )
 
 
@@ -56,16 +56,16 @@ def _with_shares(counts: pd.DataFrame, shares: pd.DataFrame) -> pd.DataFrame:
 
 
 def mistakes(run: Run, choice: Choice) -> Section:
-    """Mistakes that happened, then diseases never called normal."""
+    """Errors that happened, then missed diseases with zero cases."""
     cells = dangerous_cells(chosen(run, choice))
     missed, happened = cells["kind"] == MISSED, cells["count"] > 0
     listed = pd.concat([cells[happened], cells[~happened & missed]])
     shown = listed.head(MOST_MISTAKES)
     table = pd.DataFrame(
         {
-            "mistake": shown["name"],
+            "error": shown["name"],
             "films": [f"{n} of {total}" for n, total in zip(shown["count"], shown["total"], strict=True)],
-            "share (95 %)": [
+            "proportion (95% CI)": [
                 f"{two_decimals(share)} ({between(low, high)})"
                 for share, low, high in shown[["share", "low", "high"]].to_numpy()
             ],
@@ -73,19 +73,17 @@ def mistakes(run: Run, choice: Choice) -> Section:
     )
     notes = []
     if rest := len(listed) - len(shown):
-        notes.append(f"{count(rest, 'further mistake')} not listed; they are in the matrix.")
+        notes.append(f"Not listed: {count(rest, 'further error')}; see the matrix.")
     if missed.any():
-        notes.append(
-            "Diseases called normal stay in the list when they never happened: none among few is no proof of safety."
-        )
-    empty = "No film was called wrongly."
+        notes.append("Missed diseases stay listed even at zero: 0 of a few films is not evidence of safety.")
+    empty = "No errors on these films."
     return Section(_title(cells), tables=(Table("", table, empty),), notes=tuple(notes))
 
 
 def _title(cells: pd.DataFrame) -> str:
     missed = cells["kind"] == MISSED
     if not missed.any():
-        return "Most frequent mistakes"
+        return "Most frequent errors"
     if (cells.loc[missed, "count"] == 0).any():
-        return "Mistakes made, then diseases never called normal"
-    return "Mistakes, diseases called normal first"
+        return "Errors (missed diseases with zero cases listed last)"
+    return "Errors, missed diseases first"

@@ -1,4 +1,4 @@
-"""Who shaped the model: score, weight and dissimilarity of every site over the rounds, and who did not count."""
+"""Who shaped the model: score, weight and dissimilarity of every site by round, and updates that were not used."""
 
 import pandas as pd
 
@@ -7,25 +7,25 @@ from fedpdc_med.evaluation.contributions import OK, site_rounds, site_shares
 from fedpdc_med.evaluation.contributions import not_used as missed_updates
 from fedpdc_med.runs.directory import Run
 
-NO_ROUND = "No round has been recorded yet, so nobody has shaped the model."
+NO_ROUND = "No round has been recorded yet, so no site has shaped the model."
 CURVES = {
-    "score": ("Score", "Accuracy of the site's update on the reference's weighting films: the paper's p."),
-    "weight": ("Weight", "The site's share in the average of the round."),
+    "score": ("Score", "Accuracy of the site's model on the weighting films (the paper's p)."),
+    "weight": ("Weight", "The site's aggregation weight; the weights of a round add up to 1."),
     "dissimilarity": (
         "Dissimilarity",
-        "The global model's accuracy over the site's own on the weighting films: the paper's B = P / p. Above 1 the "
-        "global model is better than the site's update.",
+        "Accuracy of the global model divided by the site's, on the weighting films (the paper's B = P / p). Above 1, "
+        "the global model is better than the site's.",
     ),
 }
 
 
 def weights(run: Run) -> Section:
-    title = "Weights beside FedAvg's"
+    title = "Weights compared with FedAvg"
     if not run.rounds:
         return Section(title, (NO_ROUND,), level="info")
     shares = site_shares(site_rounds(run.rounds))
     if not shares["weight"].any():
-        why = "Nothing was shared in this run: every site trained alone, so no site has a weight."
+        why = "In this run every site trained its own model (local-only training), so no site has a weight."
         return Section(title, (why,), level="info")
     named = shares["site"].map(run.title_of)
     frame = pd.DataFrame({"name": named, "first": shares["fedavg"], "second": shares["weight"]})
@@ -33,18 +33,18 @@ def weights(run: Run) -> Section:
         "pairs",
         frame,
         ("Mean weight over the rounds", "Site"),
-        "Mean weight of each site beside FedAvg's",
+        "Mean weight of each site compared with FedAvg",
         {"first": "FedAvg: by number of films", "second": f"this run ({run.method})"},
     )
     epsilon = (
-        "epsilon: what the updates of a site that adds noise to them can give away about its films, all rounds "
-        "together. 1 is little; above 10 it promises next to nothing."
+        "Epsilon: differential-privacy budget spent over all rounds. About 1 is strong protection; above 10 there is "
+        "practically none."
     )
     return Section(
         title,
         (
-            "Mean weight over all rounds; a round in which a site's update was not used counts as 0. FedAvg would "
-            "have weighed by number of films alone.",
+            "Mean aggregation weight over all rounds (0 where a site's update was not used). FedAvg would weight sites "
+            "by number of films alone.",
         ),
         charts=(chart,),
         tables=(Table("", shares_text(shares.assign(site=named))),),
@@ -57,12 +57,12 @@ def shares_text(shares: pd.DataFrame) -> pd.DataFrame:
     table = pd.DataFrame(
         {
             "site": shares["site"],
-            "films": [f"{films:,.0f}" if films == films else "none sent" for films in shares["films"]],
+            "films": [f"{films:,.0f}" if films == films else "no update" for films in shares["films"]],
             "rounds used": [f"{row['used']} of {row['rounds']}" for row in shares.to_dict("records")],
             "mean score": [f"{score:.2f}" if score == score else "none" for score in shares["score"]],
             "mean weight": [f"{weight:.3f}" for weight in shares["weight"]],
-            "FedAvg's": [f"{weight:.3f}" for weight in shares["fedavg"]],
-            "times FedAvg's": [f"{ratio:.1f}" if ratio == ratio else "" for ratio in shares["ratio"]],
+            "FedAvg weight": [f"{weight:.3f}" for weight in shares["fedavg"]],
+            "ratio to FedAvg": [f"{ratio:.1f}" if ratio == ratio else "" for ratio in shares["ratio"]],
         }
     )
     if shares["epsilon"].notna().any():
@@ -79,12 +79,12 @@ def by_round(run: Run) -> Section:
         wide = table.pivot(index="round", columns="site", values=value)[list(table["site"].unique())]
         named = wide.rename(columns=run.title_of)
         chart = Chart("lines", named, ("Round", title), f"{title} of each site by round")
-        parts.append(Section(f"{title} over the rounds", (meaning,), charts=(chart,)))
+        parts.append(Section(f"{title} by round", (meaning,), charts=(chart,)))
     return Section("", parts=tuple(parts))
 
 
 def not_used(run: Run) -> Section:
-    title = "Absent, failed and rejected"
+    title = "Updates that were not used"
     if not run.rounds:
         return Section("")
     table = site_rounds(run.rounds)
@@ -93,8 +93,9 @@ def not_used(run: Run) -> Section:
     if missed.empty:
         return Section(title, ("Every site's update was used in every round.",), notes=notes)
     used = int((table["status"] == OK).sum())
-    shown = missed.assign(site=missed["site"].map(run.title_of)).rename(columns={"count": "how often"})
+    shown = missed.assign(site=missed["site"].map(run.title_of)).rename(columns={"count": "times"})
     sentence = (
-        f"{used:,} of {len(table):,} updates were used. absent: not sampled; failed: no answer; rejected: not usable."
+        f"{used:,} of {len(table):,} updates were used. Absent = not sampled, failed = no response, rejected = "
+        "unusable update."
     )
     return Section(title, (sentence,), tables=(Table("", shown),), notes=notes)

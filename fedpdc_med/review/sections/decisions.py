@@ -1,4 +1,4 @@
-"""What reviewers decided on a run's model, class by class."""
+"""The reviewers' decisions on a run's model, class by class."""
 
 from typing import Any
 
@@ -14,8 +14,8 @@ from fedpdc_med.runs.predictions import spoken
 
 
 def current(run: Run, choice: Choice) -> Section:
-    """Decisions are on the films that chose nothing, whatever is looked at."""
-    title, model, choice = "What holds now", model_hash(run.folder), reported(run, choice)
+    """Decisions are on the reported films, whatever is chosen in the sidebar."""
+    title, model, choice = "Current decisions", model_hash(run.folder), reported(run, choice)
     frame = chosen(run, choice)
     if model is None:
         why = "This run has no global model (its method shares none), so there is nothing to sign off."
@@ -30,7 +30,7 @@ def current(run: Run, choice: Choice) -> Section:
             {
                 "class": spoken(stand.label),
                 "recall": two_decimals(row["recall"]) + (f" ({inside})" if inside else ""),
-                "found": f"{row['correct']} of {row['total']}",
+                "correct": f"{row['correct']} of {row['total']}",
                 "decision": stand.words,
                 "by": last.reviewer if last else "",
                 "comment": last.comment if last else "",
@@ -39,13 +39,13 @@ def current(run: Run, choice: Choice) -> Section:
     table, sentences = pd.DataFrame(rows), []
     if any(stand.decision and not stand.valid for stand in stands):
         sentences.append(
-            "Decisions made on another model do not hold for this one. Look at its numbers and decide again."
+            "Decisions made on another model do not apply to this one. Review its numbers and decide again."
         )
     if open_questions := disputed(stands):
         sentences.append(f"Reviewers disagree on: {', '.join(map(spoken, open_questions))}.")
     if not table["by"].any():
         table = table.drop(columns=["by", "comment"])
-    note = f"Recall on {films_of(choice.split)}, whatever films are chosen in the sidebar."
+    note = f"Recall on {films_of(choice.split)}, regardless of the sidebar."
     return Section(
         title,
         (f"Model, SHA-256: {model}",),
@@ -63,11 +63,11 @@ def history(run: Run) -> Section:
             "class": spoken(one.label),
             "decision": one.verdict,
             "by": one.reviewer,
-            "had seen": one.seen,
+            "numbers shown": one.seen,
             "comment": one.comment,
-            "on": "this model" if one.model_sha256 == model else f"another model ({one.model_sha256[:12]}…)",
+            "decided on": "this model" if one.model_sha256 == model else f"another model ({one.model_sha256[:12]}…)",
         }
         for one in reversed(decisions)
     )
-    title = f"All decisions ({count(len(decisions), 'decision')}), newest first"
-    return Section(title, tables=(Table("", table, "No reviewer has signed this model off."),))
+    title = f"Decision history, newest first ({count(len(decisions), 'decision')})"
+    return Section(title, tables=(Table("", table, "No reviewer has signed off this model."),))

@@ -1,4 +1,4 @@
-"""Where a class starts to be called, and what that means for a reader's own patients."""
+"""Thresholds per class, and what they mean for a reader's own patients."""
 
 import math
 
@@ -29,9 +29,9 @@ from fedpdc_med.runs.directory import Run
 from fedpdc_med.runs.listing import Choice
 from fedpdc_med.runs.predictions import select, spoken
 
-CHOOSING = ("weighting", "local")  # films that may choose a threshold, the balanced ones first
-WHICH = {"weighting": "the reference's weighting films", "local": "the sites' own test films"}
-OWN = "This threshold is your own, chosen on the films that report it: its numbers flatter."
+CHOOSING = ("weighting", "local")  # films on which a threshold may be chosen, the balanced ones first
+WHICH = {"weighting": "the weighting films", "local": "the local test films"}
+OWN = "You set this threshold on the same films it is evaluated on, so these numbers are optimistic."
 NAMES = {
     "sensitivity": "Sensitivity",
     "specificity": "Specificity",
@@ -41,7 +41,7 @@ NAMES = {
 
 
 def choosing_split(run: Run, choice: Choice) -> str | None:
-    """Films that are neither shown nor ever reported; None in a run that has no others."""
+    """A split that is neither shown nor ever reported; None if the run has no other films."""
     if run.predictions is None:
         return None
     mine = select(run.predictions, model=choice.model)
@@ -54,38 +54,35 @@ def where_chosen(run: Run, choice: Choice) -> str:
 
 
 def threshold(run: Run, choice: Choice, label: str, rule: Rule, wanted: float) -> Threshold:
-    """What the other films choose."""
+    """The threshold chosen on the other films."""
     split = choosing_split(run, choice)
     if run.predictions is None or split is None:
-        raise UserError("This run has no other films to choose a threshold on.")
+        raise UserError("This run has no other films on which to choose a threshold.")
     return choose_threshold(select(run.predictions, model=choice.model, split=split), label, rule, wanted)
 
 
 def every_class(run: Run, choice: Choice, rule: Rule = "youden", wanted: float = 0.9) -> Section:
-    """Each class at the threshold that other films choose, with what it gives on these."""
-    title, frame = "Every class at its chosen threshold", chosen(run, choice)
+    """Each class at the threshold chosen on other films, with its results on these."""
+    title, frame = "All classes at their chosen thresholds", chosen(run, choice)
     where = where_chosen(run, choice)
     if not where:
         why = (
-            "This run has predictions of the reported films only, so no threshold can be chosen on other films. What "
-            "you choose with the slider is chosen on the films that report it, and flatters."
+            "This run has no other films on which to choose a threshold without bias. A threshold set with the slider "
+            "gives optimistic numbers."
         )
         return Section(title, (why,), level="info")
     rows = [_row(frame, threshold(run, choice, label, rule, wanted)) for label in run.classes]
     how = {
-        "youden": "Best balance: the best sum of sensitivity and specificity (Youden)",
+        "youden": "Best balance: the largest sum of sensitivity and specificity (Youden)",
         "sensitivity": f"The highest threshold with a sensitivity of at least {wanted:g}",
     }[rule]
     return Section(
         title,
-        (
-            f"Thresholds are chosen on {where}, and their sensitivity and specificity are of other films: "
-            f"{films_of(choice.split)}.",
-        ),
+        (f"Thresholds are chosen on {where} and evaluated on different films: {films_of(choice.split)}.",),
         tables=(Table("", without_empty(pd.DataFrame(rows).fillna(""))),),
         notes=(
-            f"{how} on {where}. Sensitivity at a threshold is not the recall of the other pages, where a film is "
-            "called the most probable class: a low threshold calls one film several things.",
+            f"{how} on {where}. Sensitivity at a threshold is not the recall of the other pages, where each film is "
+            "predicted as its most probable class: with low thresholds, one film can be predicted as several classes.",
         ),
     )
 
@@ -99,9 +96,9 @@ def _row(frame: pd.DataFrame, found: Threshold) -> dict[str, str]:
         "class": label,
         "threshold": f"{usable(found.value):.{decimals(found.value)}f}",
         "sensitivity": two_decimals(at["sensitivity"]),
-        "sensitivity, 95 %": between(at["sensitivity_low"], at["sensitivity_high"]),
+        "sensitivity, 95% CI": between(at["sensitivity_low"], at["sensitivity_high"]),
         "specificity": two_decimals(at["specificity"]),
-        "specificity, 95 %": between(at["specificity_low"], at["specificity_high"]),
+        "specificity, 95% CI": between(at["specificity_low"], at["specificity_high"]),
         "note": found.note,
     }
 
@@ -113,32 +110,32 @@ def curve(run: Run, choice: Choice, label: str) -> pd.DataFrame:
 def at_threshold(
     frame: pd.DataFrame, curve: pd.DataFrame, label: str, at: float, percent: float, chosen_at: float | None, where: str
 ) -> Section:
-    """What a reader's own threshold gives; `chosen_at` is the one that other films chose, where they could."""
+    """Results at a reader's own threshold; `chosen_at` is the one chosen on other films, if there is one."""
     row = with_predictive_values(threshold_table(frame, label, [at]), percent / 100).iloc[0]
     positives, negatives = int(row["tp"] + row["fn"]), int(row["tn"] + row["fp"])
     below = {
-        "sensitivity": f"{int(row['tp'])} of {positives} films found",
-        "specificity": f"{int(row['tn'])} of {negatives} other films left alone",
-        "ppv": f"of those called {spoken(label)}, at {percent:g} % prevalence",
-        "npv": f"of those not called {spoken(label)}, at {percent:g} % prevalence",
+        "sensitivity": f"{int(row['tp'])} of {positives} films at or above the threshold",
+        "specificity": f"{int(row['tn'])} of {negatives} other films correctly below the threshold",
+        "ppv": f"of films predicted as {spoken(label)}, at {percent:g}% prevalence",
+        "npv": f"of films not predicted as {spoken(label)}, at {percent:g}% prevalence",
     }
     numbers = []
     for name, what in below.items():
         inside = between(row[f"{name}_low"], row[f"{name}_high"])
-        lines = ((f"95 % interval {inside}",) if inside else ()) + (what,)
+        lines = ((f"95% CI {inside}",) if inside else ()) + (what,)
         numbers.append(Number(NAMES[name], two_decimals(row[name]), lines))
     marks = {"lines": {"": at} | ({f"chosen on {where}": chosen_at} if chosen_at is not None else {})}
     chart = Chart(
         "curves",
         threshold_curves(curve),
-        ("threshold: called at or above", "share of films"),
-        "Sensitivity and specificity against the threshold",
+        ("Threshold", "Proportion of films"),
+        "Sensitivity and specificity by threshold",
         marks,
     )
     note = (
-        "The black line is the threshold of the slider. One class against the rest: a film is called "
-        f"{spoken(label)} when its probability is at or above the threshold, whatever the other classes get. The "
-        "intervals of PPV and NPV take both ends of sensitivity and specificity at once."
+        f"Black line: the threshold on the slider. One-vs-rest: a film is predicted as {spoken(label)} when its "
+        "probability is at or above the threshold, whatever the probabilities of the other classes. The CIs of PPV and "
+        "NPV combine the ends of those of sensitivity and specificity."
     )
     return Section("", numbers=tuple(numbers), charts=(chart,), notes=(*by_rest(frame, label, at, percent), note))
 
@@ -162,14 +159,14 @@ def threshold_curves(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def by_rest(frame: pd.DataFrame, label: str, at: float, percent: float) -> tuple[str, ...]:
-    """What the predictive values hang on besides the prevalence: which other classes the other patients have."""
+    """What predictive values depend on besides the prevalence: which classes the other patients have."""
     rest = predictive_by_rest(frame, label, at, percent / 100)
     if len(rest) < 2:
         return ()
     each = ", ".join(f"{spoken(row['class'])} {two_decimals(row['ppv'])}" for row in rest.to_dict("records"))
     return (
-        "PPV and NPV take the other patients in the mix of these films, which need not be yours. Were all of them of "
-        f"one class, PPV would be, by that class: {each}.",
+        "PPV and NPV assume that your other patients have the same class mix as these films. If they all had one class "
+        f"instead, PPV would be: {each}.",
     )
 
 
@@ -183,7 +180,7 @@ def caveats(frame: pd.DataFrame, label: str, found: Threshold | None) -> list[st
 
 
 def usable(threshold: float) -> float:
-    """A threshold as people write it; rounded down, so that the film that set it is called."""
+    """A threshold as people write it; rounded down, so that the film that set it stays at or above it."""
     scale = 10 ** decimals(threshold)
     return math.floor(threshold * scale) / scale
 

@@ -1,4 +1,4 @@
-"""What was trained, by whom, what for, and the three numbers that matter."""
+"""The three numbers that matter, intended use, the model and its training, and the sites."""
 
 from dataclasses import replace
 
@@ -8,13 +8,16 @@ from fedpdc_med.common.description import NOT_ESTIMABLE, Chart, Number, Section,
 from fedpdc_med.evaluation.recall import Estimate, per_class_recall
 from fedpdc_med.evaluation.sites import Headline, headline
 from fedpdc_med.review import model_facts as facts
-from fedpdc_med.review.sections import chosen, films_of
+from fedpdc_med.review.sections import chosen, films_of, named
 from fedpdc_med.review.signoff import model_hash
 from fedpdc_med.runs.directory import Run
 from fedpdc_med.runs.listing import Choice, reported
 from fedpdc_med.runs.predictions import spoken
 
-SMALL_PART = "Estimates, not facts: mind the 95 % intervals, and that the worst class was picked after looking."
+CAUTION = (
+    "These are estimates: read them with their 95% CIs. The worst class was picked after seeing the results; its CI "
+    "does not account for that."
+)
 
 
 def three_numbers(run: Run, choice: Choice) -> Section:
@@ -23,10 +26,10 @@ def three_numbers(run: Run, choice: Choice) -> Section:
     other = numbers_of(second.second, second) if second and second.second else None
     beside = _second_lines(found, second, other) if second and other else ("", "", "")
     worst, macro = found.worst, found.macro
-    films = f"{worst.correct} of {worst.total} films found" if worst.total else ""
+    films = f"{worst.correct} of {worst.total} films classified correctly" if worst.total else ""
     return Section(
         "The three numbers that matter",
-        (f"Films: {films_of(choice.split)}. Model: {run.title_of(choice.model)}.",),
+        (f"Evaluated on {films_of(choice.split)}. Model: {run.title_of(choice.model)}.",),
         numbers=(
             Number(
                 "Worst-class recall",
@@ -37,16 +40,16 @@ def three_numbers(run: Run, choice: Choice) -> Section:
             Number(
                 "Macro recall",
                 two_decimals(macro.value),
-                _said("mean of the classes", inside(macro), macro.note, beside[1]),
+                _said("mean recall over the classes", inside(macro), macro.note, beside[1]),
             ),
             _outside(run, choice, found, beside[2]),
         ),
-        notes=(SMALL_PART,),
+        notes=(CAUTION,),
     )
 
 
 def uses(run: Run, choice: Choice) -> Section:
-    """What to beware of does not change with the films that a reader happens to look at."""
+    """Always on the reported films: warnings must not depend on the films chosen in the sidebar."""
     found, recall = None, None
     if run.status == "finished":
         choice = reported(run, choice)
@@ -63,7 +66,7 @@ def uses(run: Run, choice: Choice) -> Section:
 def model(run: Run) -> Section:
     file = model_hash(run.folder) or "none: the run has no global model"
     rows = [*facts.model_facts(run), ("Model file, SHA-256", file)]
-    return Section("What was trained", tables=(Table("", pd.DataFrame(rows, columns=["", "this run"])),))
+    return Section("Model and training", tables=(Table("", pd.DataFrame(rows, columns=["", "this run"])),))
 
 
 def sites(run: Run) -> Section:
@@ -71,9 +74,9 @@ def sites(run: Run) -> Section:
     charts: tuple[Chart, ...] = ()
     if len(counts.columns) and len(counts):
         named = counts.rename(index=run.title_of, columns=spoken)
-        charts = (Chart("bars", named, ("Training films", "Site"), "Training films of each class, one bar a site"),)
+        charts = (Chart("bars", named, ("Training films", "Site"), "Training films per class, one bar per site"),)
     empty = "No round has been recorded yet, so the sites are not known."
-    return Section("By whom, on how much", charts=charts, tables=(Table("", facts.sites_table(run), empty),))
+    return Section("Sites and training films", charts=charts, tables=(Table("", facts.sites_table(run), empty),))
 
 
 def numbers_of(run: Run, choice: Choice) -> Headline:
@@ -97,7 +100,7 @@ def worst_named(run: Run, choice: Choice, found: Headline) -> str:
 
 def inside(estimate: Estimate) -> str:
     text = between(estimate.low, estimate.high)
-    return f"95 % interval {text}" if text else ""
+    return f"95% CI {text}" if text else ""
 
 
 def _second_lines(found: Headline, choice: Choice, other: Headline) -> tuple[str, str, str]:
@@ -105,25 +108,30 @@ def _second_lines(found: Headline, choice: Choice, other: Headline) -> tuple[str
     run = choice.second
     assert run is not None
     worst, macro = other.worst, other.macro
-    named = worst_named(run, choice, other)
-    first = f"second run: {two_decimals(worst.value)} ({named}), {between(worst.low, worst.high)}"
-    mean = f"second run: {two_decimals(macro.value)}, {between(macro.low, macro.high)}"
+    tied = worst_named(run, choice, other)
+    first = _joined(f"second run: {two_decimals(worst.value)} ({tied})", inside(worst))
+    mean = _joined(f"second run: {two_decimals(macro.value)}", inside(macro))
     if found.outside in other.drops:
-        return first, mean, f"second run there: {two_decimals(other.drops[found.outside].level)}"
+        return first, mean, f"second run at the same site: {two_decimals(other.drops[found.outside].level)}"
     if other.drop is None:
         return first, mean, ""
-    return first, mean, f"second run, at {run.title_of(other.outside)}: {two_decimals(other.drop.level)}"
+    return first, mean, f"second run at {run.title_of(other.outside)}: {two_decimals(other.drop.level)}"
 
 
 def _outside(run: Run, choice: Choice, found: Headline, second: str) -> Number:
-    label = "Macro recall at a site outside"
+    label = "Macro recall at an external site"
     if found.drop is None:
-        why = "these are the outside films" if choice.split == "external" else "no site stayed outside the training"
+        viewed = choice.split == "external"
+        why = "you are already viewing the external films" if viewed else "this run has no external site"
         return Number(label, NOT_ESTIMABLE, (why,))
     drop = found.drop.macro
-    where = f"at {run.title_of(found.outside)}, which took no part"
-    below = _said(where, facts.worst_of(found), facts.changed_by(drop, choice.split), drop.note, second)
+    where = f"at {run.title_of(found.outside)}, not used in training"
+    below = _said(where, facts.worst_of(found), facts.changed_by(drop, named(choice.split)), drop.note, second)
     return Number(label, two_decimals(found.drop.level), below, warn=drop.low > 0)
+
+
+def _joined(*parts: str) -> str:
+    return ", ".join(part for part in parts if part)
 
 
 def _said(*lines: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Each class with n/N and its interval, worst first; over the rounds; site by class; before and after federation."""
+"""Recall per class with n/N and its CI, worst first; by round; by site; local-only compared with federated."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from fedpdc_med.evaluation.contributions import MACRO, recall_rounds
 from fedpdc_med.evaluation.recall import SMALL, WIDE, per_class_recall
 from fedpdc_med.evaluation.sites import before_and_after, site_by_class
 from fedpdc_med.review.model_facts import is_medical
-from fedpdc_med.review.sections import chosen, films_of, without_empty
+from fedpdc_med.review.sections import chosen, films_of, named, without_empty
 from fedpdc_med.runs.directory import Run
 from fedpdc_med.runs.listing import Choice, films, open_run, solo_beside
 from fedpdc_med.runs.predictions import GLOBAL, select, spoken
@@ -33,22 +33,22 @@ def per_class(run: Run, choice: Choice) -> Section:
     chart = Chart(
         "intervals",
         shown,
-        ("Recall: share of its films found", "Class"),
-        "Recall of each class with its 95 % interval",
+        ("Recall (proportion classified correctly)", "Class"),
+        "Recall of each class with its 95% CI",
         {"span": (-0.01, 1.01)},
     )
     return Section(
         "Recall of each class",
         (
-            f"Films: {films_of(choice.split)}. Model: {run.title_of(choice.model)}. Worst class first; bars are 95 % "
-            "intervals.",
+            f"Evaluated on {films_of(choice.split)}. Model: {run.title_of(choice.model)}. Worst class first; bars are "
+            "95% CIs.",
         ),
         charts=(chart,),
         tables=(Table("", recall_text(found)),),
         notes=(
-            f"An open circle and a note mark small numbers: fewer than {SMALL} patients, or an interval wider than "
-            f"{WIDE}. By patient means Wilson's interval, several films of one patient counting for what they are "
-            "worth; the exact one takes every film for a patient of its own.",
+            f"Open circles: fewer than {SMALL} patients, or a CI wider than {WIDE}. CI method: Wilson, adjusted for "
+            "several films of one patient (by patient), or exact (Clopper-Pearson), which treats every film as "
+            "independent.",
         ),
     )
 
@@ -58,10 +58,10 @@ def recall_text(found: pd.DataFrame) -> pd.DataFrame:
     shown = pd.DataFrame(
         {
             "class": found["class"].map(spoken),
-            "found": [_of(row, f"0/{row['total']}") for row in found.to_dict("records")],
+            "correct": [_of(row, f"0/{row['total']}") for row in found.to_dict("records")],
             "recall": found["recall"].map(two_decimals),
-            "95 % interval": list(map(between, found["low"], found["high"])),
-            "interval by": found["method"],
+            "95% CI": list(map(between, found["low"], found["high"])),
+            "CI method": found["method"],
             "note": found["note"],
         }
     )
@@ -69,7 +69,7 @@ def recall_text(found: pd.DataFrame) -> pd.DataFrame:
 
 
 def by_round(run: Run) -> Section:
-    title = "Over the rounds"
+    title = "Recall by round"
     if not run.rounds:
         return Section(title, ("No round has been recorded yet.",), level="info")
     table = recall_rounds(run.rounds, run.classes).set_index("round")[[*run.classes, MACRO]]
@@ -81,19 +81,19 @@ def by_round(run: Run) -> Section:
         "Recall of each class after each round",
         {"bold": MACRO},
     )
-    sentence = f"Recall of the {whose} after each round, on films that nothing was trained or chosen on."
+    sentence = f"Recall of the {whose} after each round, on {named('holdout' if is_medical(run) else 'test')}."
     return Section(title, (sentence,), charts=(chart,))
 
 
 def by_site(run: Run, choice: Choice) -> Section:
-    """The sites' own films and those of external sites, unless the reader has chosen one of the two."""
-    title = "Site by class"
+    """On local test films and at external sites, unless the reader has chosen one of the two."""
+    title = "Recall by site and class"
     chosen(run, choice)
     splits = [choice.split] if choice.split in BY_SITE else [split for split in BY_SITE if split in run.splits]
     parts = [_site_matrix(run, Choice(split=split, interval=choice.interval, model=choice.model)) for split in splits]
     shown = tuple(part for part in parts if part)
     if not shown:
-        why = "The images of this run belong to no site, so there is nothing to tell apart."
+        why = "The images of this run belong to no site, so there is no comparison by site."
         return Section(title, (why,), level="info")
     return Section(title, parts=shown)
 
@@ -106,17 +106,17 @@ def _site_matrix(run: Run, choice: Choice) -> Section | None:
     few = int((filled["patients"] < SMALL).sum())
     cells = _wide(run, table, pd.Series([_of(row, NONE) for row in table.to_dict("records")], table.index))
     marks = {"text": cells if len(run.classes) <= MANY else None, "span": (0, 1), "shade": "Recall"}
-    says = f"Recall by site and class with counts, {choice.split} films"
+    says = f"Recall by site and class with counts, {named(choice.split)}"
     chart = Chart("matrix", _wide(run, table, table["recall"]), ("True class", "Site"), says, marks)
     sentence = (
-        f"Films: {films_of(choice.split)}. Each cell: films found / films of the class; {NONE} where there are none. "
-        f"{few} of {len(filled)} cells rest on fewer than {SMALL} patients: read them as hints."
+        f"Evaluated on {films_of(choice.split)}. Each cell: correctly classified / all films of the class; {NONE} "
+        f"where there are none. {few} of {len(filled)} cells have fewer than {SMALL} patients: read them as hints only."
     )
     return Section("", (sentence,), charts=(chart,), tables=(Table("", by_site_text(run, table)),))
 
 
 def by_site_text(run: Run, table: pd.DataFrame) -> pd.DataFrame:
-    """From `site_by_class`: one row a site, one column a class; one row each where there are many classes."""
+    """From `site_by_class`: one row per site, one column per class; one row for each pair if there are many classes."""
     texts = pd.Series([recall_of(row) for row in table.to_dict("records")], table.index)
     if len(run.classes) <= ACROSS:
         return _wide(run, table, texts).rename_axis("site").reset_index()
@@ -125,10 +125,10 @@ def by_site_text(run: Run, table: pd.DataFrame) -> pd.DataFrame:
 
 
 def own_and_global(run: Run, choice: Choice) -> Section:
-    """The sites' own models may lie in a run of `solo` on the same films."""
-    title = "Before and after federation"
+    """The sites' own models are those of this run, or of a `solo` run on the same films."""
+    title = "Local-only or federated: which is better for each site?"
     if run.status == "finished" and GLOBAL not in run.models:
-        why = "This run shares nothing: every site keeps its own model. Choose a run with a global model."
+        why = "In this run every site trained its own model (local-only training). Choose a run with a global model."
         return Section(title, (why,), level="info")
     chosen(run, choice)
     both = _with_solo(run)
@@ -138,19 +138,18 @@ def own_and_global(run: Run, choice: Choice) -> Section:
     if len(table) == 0:
         command = "fedpdc simulate --compare solo" if is_medical(run) else "fedpdc benchmark run --method solo"
         why = (
-            "This run has no site models to compare with. Train each site alone on the same films and seed, and its "
-            f"models are shown here: {command}"
+            "This run has no local-only models to compare with. To add them, train each site on its own with the same "
+            f"films and seed: {command}"
         )
         return Section(title, (why,), level="info")
-    own = "its own test films" if split == "local" else f"the same films of {split}"
     cells = [f"{a:.2f} → {b:.2f}" if n else NONE for a, b, n in table[["own", "global", "total"]].to_numpy()]
     text = _wide(run, table, pd.Series(cells, table.index)) if len(run.classes) <= MANY else None
-    marks = {"text": text, "span": (-1, 1), "shade": "Change", "diverging": True}
-    says = "Recall of each site's own model and of the global one, class by class"
+    marks = {"text": text, "span": (-1, 1), "shade": "Change in recall", "diverging": True}
+    says = "Recall per class of each site's local-only model and of the global model"
     chart = Chart("matrix", _wide(run, table, table["change"]), ("True class", "Site"), says, marks)
     sentence = (
-        f"Each site's own model, trained alone, beside the global one on {own}: recall before → after. Blue: better "
-        "together. Orange: better alone."
+        f"Recall of each site's own model (local-only) → recall of the global model, on {named(split)}. Blue: "
+        "federated is better. Orange: local-only is better."
     )
     return Section(title, (sentence,), charts=(chart,))
 
@@ -160,7 +159,7 @@ def _with_solo(run: Run) -> pd.DataFrame:
     beside = None if len(run.models) > 1 else solo_beside(run)
     try:
         solo = open_run(run.folder.parent, beside).predictions if beside else None
-    except UserError:  # a damaged run beside this one takes nothing of its page away
+    except UserError:  # a damaged run next to this one must not break its page
         solo = None
     if solo is None:
         return run.predictions
@@ -168,7 +167,7 @@ def _with_solo(run: Run) -> pd.DataFrame:
 
 
 def _wide(run: Run, table: pd.DataFrame, values: pd.Series) -> pd.DataFrame:
-    """One row a site, one column a class, both as people read them."""
+    """One row per site, one column per class, both with the names that people read."""
     wide = table.assign(value=values).pivot(index="site", columns="class", values="value")
     wide = wide.loc[list(dict.fromkeys(table["site"])), run.classes]
     return wide.rename(index=run.title_of, columns=spoken)

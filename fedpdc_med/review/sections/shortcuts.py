@@ -1,4 +1,4 @@
-"""Can a class be guessed without looking at the lung? The checks on the films of a run, and what was not checked."""
+"""Can a class be guessed without looking at the lung? The checks on a run's films, and what was not checked."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -31,7 +31,7 @@ MOST_AREAS = 12
 
 @dataclass(frozen=True)
 class Checked:
-    """Findings, worst first; `films` is how many they rest on, `whose` says of whom, as in `all sites`."""
+    """Findings, worst first; `films` is how many were checked, `whose` says from where, as in `all sites`."""
 
     findings: list[Finding]
     not_checked: list[str]
@@ -44,9 +44,9 @@ def without_the_lung(run: Run) -> Section:
         raise UserError(unfinished(run))
     found = check(images_of(run) if is_medical(run) else None, run.predictions, run.classes, run.sites)
     sentence = (
-        f"Simple guesses on {count(found.films, 'film')} of {found.whose}, none of which sees more of the lung than a "
-        "16 by 16 picture. A model can use the same shortcuts, and then fails elsewhere. Judged by the lower end of "
-        "each interval."
+        f"Simple checks on {count(found.films, 'film')} of {found.whose}, none of which sees more of the lung than a "
+        "thumbnail of 16 by 16 pixels. A model can use the same shortcuts and then fail elsewhere. Verdicts use the "
+        "lower end of each 95% CI."
     )
     parts = [describe(finding, run.classes) for finding in found.findings]
     if found.not_checked:
@@ -73,9 +73,9 @@ def areas(finding: Finding) -> Chart:
     names = [f"{spoken(str(name))} ({n})" for name, n in zip(shown["target"], shown["films"], strict=True)]
     frame = pd.DataFrame({"name": names, "value": shown["auc"], **shown[["low", "high"]]})
     frame["warn"] = shown["low"] >= ALARM_AUC
-    lines = {"nothing": 0.5, "watch": WATCH_AUC, "alarm": ALARM_AUC}
+    lines = {"chance": 0.5, "possible risk": WATCH_AUC, "high risk": ALARM_AUC}
     marks = {"span": (0.3, 1.02), "lines": lines}
-    return Chart("intervals", frame, ("Area under the ROC curve", ""), f"Areas: {finding.name}", marks)
+    return Chart("intervals", frame, ("AUC, one-vs-rest (number of films)", ""), f"AUC: {finding.name}", marks)
 
 
 def source_counts(table: pd.DataFrame, classes: list[str]) -> pd.DataFrame:
@@ -88,19 +88,20 @@ def source_counts(table: pd.DataFrame, classes: list[str]) -> pd.DataFrame:
 def check(
     images: RunImages | None, frame: pd.DataFrame, classes: list[str], sites: Collection[str] = (), seed: int = 0
 ) -> Checked:
-    """Every check that the films on this machine allow; predictions stand in where there are none.
+    """Every check that is possible with the films on this machine; without films, only sources are counted.
 
-    `sites` are those that the run names: a coordinator has no film of theirs. A benchmark has no images: its images are
-    not films.
+    `sites` are those that the run names: a coordinator has none of their films. A benchmark has no `images`, because
+    its images are not films.
     """
     if images is None:
-        return Checked([], ["Shortcuts are looked for in films; this run is a benchmark on everyday images."], 0, "")
+        why = "Shortcuts are checked on chest X-ray films only; this run is a benchmark on everyday images."
+        return Checked([], [why], 0, "")
     gathered = gather(images, classes, MOST_FILMS, seed)
     if gathered is None:
         films = frame.drop_duplicates(["site", "film"])
         finding = source_by_label(films["source"].to_numpy(str), films["label"].to_numpy(str))
-        why = "The films of this run are not on this machine: site, border and shape could not be checked."
-        not_checked = [why, "Sources are counted among the predicted films only."]
+        why = "The films of this run are not on this machine, so site, border and shape could not be checked."
+        not_checked = [why, "Sources were counted on the predicted films only."]
         return Checked([finding], not_checked, len(films), "the predictions")
     findings = [
         source_by_label(gathered.sources, gathered.labels),
@@ -111,7 +112,7 @@ def check(
     findings += shape
     unseen = sorted({*sites, *images.absent} - set(images.held))
     if unseen:
-        not_checked.append(f"Films of {', '.join(unseen)} are not on this machine and were left out.")
+        not_checked.append(f"Films of {', '.join(unseen)} are not on this machine, so they were not checked.")
     findings.sort(key=lambda finding: ORDER.index(finding.verdict))
     return Checked(findings, not_checked, len(gathered.labels), _whose(set(images.held), bool(unseen)))
 
@@ -121,7 +122,7 @@ def _whose(held: set[str], some_are_away: bool) -> str:
     named = [f"{len(hospitals)} sites"] if len(hospitals) > MOST_NAMES else hospitals
     parts = named if some_are_away or not hospitals else ["all sites"]
     if REFERENCE in held:
-        parts = [*parts, "the reference"]
+        parts = [*parts, "the public reference set"]
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 
@@ -129,12 +130,12 @@ def _shape(films: ImageSample, seed: int) -> tuple[list[Finding], list[str]]:
     known = np.flatnonzero((films.shapes > 0).all(axis=1))
     unknown = len(films.shapes) - len(known)
     if len(known) == 0:
-        why = "the film stores come from an older version, which did not keep it; ingest the films again to check it"
+        why = "the film stores come from an older version that did not record them; ingest the films again"
         return [], [f"Class from the shape: the original height and width of the films are unknown ({why})."]
     finding = class_from_shape(films.shapes[known], films.labels[known], films.patients[known], seed)
     if not unknown:
         return [finding], []
-    left_out = f"Class from the shape: {unknown} films of unknown height and width were left out; ingest them again."
+    left_out = f"Class from the shape: {unknown} films of unknown height and width were not checked; ingest them again."
     unseen = sorted(set(films.labels) - set(finding.table["target"]))
     if unseen and finding.verdict == "fine":  # no all-clear where a class could not be looked at
         names = ", ".join(map(spoken, unseen))

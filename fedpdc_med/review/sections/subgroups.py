@@ -1,4 +1,4 @@
-"""Is it as good for everybody? Recall by sex, age band and view."""
+"""Does it work equally well for everyone? Recall by sex, age band and view."""
 
 from typing import Any
 
@@ -19,15 +19,15 @@ def by_attribute(run: Run, choice: Choice) -> Section:
     table = subgroup_recall(chosen(run, choice), choice.method)
     recorded = [name for name in ATTRIBUTES if (table["attribute"] == name).any()]
     absent = [NAMES[name] for name in ATTRIBUTES if name not in recorded]
-    sentences = [f"Recall of each class by subgroup, on {films_of(choice.split)}."]
+    sentences = [f"Recall per class and subgroup, on {films_of(choice.split)}."]
     if absent:
         sentences.append(f"Not recorded for these films, so not checked: {', '.join(absent)}.")
     note = (
-        f"Recall with its 95 % interval, found of all films. Not shown: cells of fewer than {FEWEST} patients, and "
-        "those from which they could be worked out."
+        f"Recall (95% CI), correctly classified of all films. Suppressed: cells with fewer than {FEWEST} patients, and "
+        "cells from which those could be derived."
     )
     return Section(
-        "Is it as good for everybody?",
+        "Does it work equally well for everyone?",
         tuple(sentences),
         tables=tuple(Table(f"By {NAMES[name]}", in_words(table, name, run.classes)) for name in recorded),
         notes=(note,) if recorded else (),
@@ -35,11 +35,12 @@ def by_attribute(run: Run, choice: Choice) -> Section:
 
 
 def in_words(table: pd.DataFrame, attribute: str, classes: list[str]) -> pd.DataFrame:
-    """One row a subgroup, one column a class; one row each where there are many classes."""
+    """One row per subgroup, one column per class; one row for each pair if there are many classes."""
     mine = table[table["attribute"] == attribute]
     cells = [(str(row["value"]), str(row["class"]), _cell(row)) for row in mine.to_dict("records")]
     if len(classes) > ACROSS:
-        return pd.DataFrame([{NAMES[attribute]: v, "class": spoken(c), "recall (95 %)": text} for v, c, text in cells])
+        named = NAMES[attribute]
+        return pd.DataFrame([{named: v, "class": spoken(c), "recall (95% CI)": text} for v, c, text in cells])
     wide: dict[str, dict[str, str]] = {}
     for value, label, text in cells:
         wide.setdefault(value, {NAMES[attribute]: value})[spoken(label)] = text
@@ -47,4 +48,4 @@ def in_words(table: pd.DataFrame, attribute: str, classes: list[str]) -> pd.Data
 
 
 def _cell(row: dict[Any, Any]) -> str:
-    return "not shown" if row["suppressed"] else recall_of(row)
+    return "suppressed" if row["suppressed"] else recall_of(row)

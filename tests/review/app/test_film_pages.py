@@ -20,10 +20,14 @@ MINE = ("confusion", "operating", "calibration", "shortcuts", "signoff")
 def test_errors_names_the_dangerous_cells_and_shows_the_worst_first(tmp_path, write_run, draw):
     write_run(tmp_path / "a")
     page = draw(tmp_path, "confusion")
-    # 15 of 20 tuberculosis films are called the next class, which is normal again.
-    assert page.table("mistake").loc[0].tolist() == ["tuberculosis called normal", "15 of 20", "0.75 (0.53 to 0.89)"]
+    # 15 of 20 tuberculosis films are predicted as the next class, which is normal again.
+    assert page.table("error").loc[0].tolist() == [
+        "tuberculosis predicted as normal",
+        "15 of 20",
+        "0.75 (0.53 to 0.89)",
+    ]
     assert page.test.main.selectbox[0].value == ("tuberculosis", "normal")
-    assert "tuberculosis called normal: 15 of 20" in page.text
+    assert "tuberculosis predicted as normal: 15 of 20" in page.text
     assert "Page (1 to 3)" in [as_read(box.label) for box in page.test.main.number_input]
 
 
@@ -31,14 +35,14 @@ def test_errors_of_films_that_are_elsewhere_say_so_and_still_list_them(tmp_path,
     write_run(tmp_path / "a")
     text = draw(tmp_path, "confusion").text
     assert "films of reference are not on this machine" in text
-    assert "film holdout-reference-0065" in text and str(tmp_path) not in text
+    assert "Film holdout-reference-0065" in text and str(tmp_path) not in text
 
 
 def test_errors_shows_another_cell_when_one_is_chosen(tmp_path, write_run, draw):
     write_run(tmp_path / "a")
     page = draw(tmp_path, "confusion")
     page.test.main.selectbox[0].set_value(("covid-19", "covid-19")).run()
-    assert "COVID-19 found: 18 of 20" in page.text
+    assert "COVID-19 classified correctly: 18 of 20" in page.text
 
 
 def test_errors_shows_real_films_beside_where_the_model_looked(simulated, monkeypatch, draw):
@@ -46,19 +50,19 @@ def test_errors_shows_real_films_beside_where_the_model_looked(simulated, monkey
     page = draw(simulated / "runs", "confusion")
     assert len(page.test.main.get("image")) >= 1
     assert "where the model looked, not why" in page.text
-    assert "not on this machine" not in page.text and "no map" not in page.text
+    assert "not on this machine" not in page.text and "no Grad-CAM map" not in page.text
 
 
 def test_operating_point_is_chosen_on_other_films_than_those_reported(tmp_path, write_run, draw):
     write_run(tmp_path / "a")
     frame = open_run(tmp_path, "a").predictions
     page = draw(tmp_path, "operating")
-    assert "chosen on the reference's weighting films" in page.text
+    assert "chosen on the weighting films" in page.text
     chosen = choose_threshold(select(frame, model="global", split="weighting"), "pneumonia").value
     assert page.table("threshold")["threshold"].tolist()[1] == f"{usable(chosen):.{decimals(chosen)}f}"
     assert page.test.main.slider[0].value == usable(chosen)
     local = draw(tmp_path, "operating", split="weighting").text
-    assert "chosen on the sites' own test films" in local
+    assert "chosen on the local test films" in local
 
 
 def test_operating_numbers_move_with_slider_and_prevalence(tmp_path, write_run, draw):
@@ -68,18 +72,18 @@ def test_operating_numbers_move_with_slider_and_prevalence(tmp_path, write_run, 
     page.test.main.slider[0].set_value(0.5).run()
     page.test.main.number_input[-1].set_value(50.0).run()
     row = with_predictive_values(threshold_table(holdout, "pneumonia", [0.5]), 0.5).iloc[0]
-    # 16 of 20 films found; of 60 others one normal film is called pneumonia.
+    # 16 of 20 films found; of 60 others one normal film is predicted as pneumonia.
     assert (row["tp"], row["fp"]) == (16, 1)
     for name in ("sensitivity", "specificity", "ppv", "npv"):
         assert f"### {row[name]:.2f}" in page.text
         assert f"{row[f'{name}_low']:.2f} to {row[f'{name}_high']:.2f}" in page.text
-    assert "16 of 20 films found" in page.text and "at 50 % prevalence" in page.text
+    assert "16 of 20 films at or above the threshold" in page.text and "at 50% prevalence" in page.text
 
 
 def test_a_sensitivity_can_be_asked_for(tmp_path, write_run, draw):
     write_run(tmp_path / "a")
     page = draw(tmp_path, "operating")
-    page.test.main.selectbox[1].set_value("a wanted sensitivity").run()
+    page.test.main.selectbox[1].set_value("target sensitivity").run()
     weighting = select(open_run(tmp_path, "a").predictions, model="global", split="weighting")
     wanted = choose_threshold(weighting, "pneumonia", "sensitivity", 0.9).value
     assert page.test.main.slider[0].value == usable(wanted)
@@ -92,7 +96,7 @@ def test_a_sensitivity_can_be_asked_for(tmp_path, write_run, draw):
 def test_calibration_shows_what_evaluation_counts(tmp_path, write_run, draw):
     write_run(tmp_path / "a")
     page = draw(tmp_path, "calibration")
-    # Every film is called with 0.8 and 58 of 80 are right: |0.8 - 0.725| = 0.075.
+    # Every film is predicted with 0.8 and 58 of 80 are right: |0.8 - 0.725| = 0.075.
     assert "### 0.075" in page.text
     assert page.table("AUC")["films of the class"].tolist() == ["20 of 80"] * 4
     page.test.main.selectbox[0].set_value("covid-19").run()
@@ -102,9 +106,9 @@ def test_calibration_shows_what_evaluation_counts(tmp_path, write_run, draw):
 def test_shortcuts_says_what_was_not_checked_and_suppresses_small_cells(tmp_path, write_run, draw):
     write_run(tmp_path / "a", {"normal": (40, 45), "pneumonia": (9, 10)})
     page = draw(tmp_path, "shortcuts")
-    assert "not on this machine: site, border and shape could not be checked" in page.text
+    assert "not on this machine, so site, border and shape could not be checked" in page.text
     # 10 films of pneumonia, 5 of each sex: fewer than ten patients, so nothing of that column is shown.
-    assert page.table("sex")["pneumonia"].tolist() == ["not shown", "not shown"]
+    assert page.table("sex")["pneumonia"].tolist() == ["suppressed", "suppressed"]
     assert "fewer than 10 patients" in page.text
 
 
@@ -145,10 +149,10 @@ def test_signing_off_is_stored_beside_the_run_and_shown(tmp_path, write_run, dra
 def test_a_model_is_signed_off_on_the_reported_films_whatever_is_looked_at(tmp_path, write_run, draw):
     folder = write_run(tmp_path / "a")
     page = draw(tmp_path, "signoff", split="local")
-    assert page.table("decision").set_index("class").loc["COVID-19", "found"] == "18 of 20"
+    assert page.table("decision").set_index("class").loc["COVID-19", "correct"] == "18 of 20"
     signed(page)
     stored = json.loads((folder / "review.json").read_text())["decisions"]
-    assert stored[0]["seen"] == "recall 0.90, 18 of 20 holdout films"
+    assert stored[0]["seen"] == "recall 0.90, 18 of 20 held-out test films"
 
 
 def test_numbers_that_changed_while_the_page_was_open_cannot_be_signed(tmp_path, write_run, draw):
@@ -170,7 +174,7 @@ def test_other_films_of_the_same_model_are_looked_at_before_they_are_signed(tmp_
     frame = pd.read_parquet(folder / "predictions.parquet")
     frame.drop(index=frame.index[frame["split"] == "holdout"][:5]).to_parquet(folder / "predictions.parquet")
     signed(page)
-    assert any("other ones than those you saw" in error for error in page.errors)
+    assert any("numbers have changed since you opened this page" in error for error in page.errors)
     assert not (folder / "review.json").exists()
 
 
@@ -197,7 +201,7 @@ def test_an_incomplete_signature_is_refused_with_a_sentence(tmp_path, write_run,
     folder = write_run(tmp_path / "a")
     page = draw(tmp_path, "signoff")
     signed(page, name=" ")
-    assert any("write your name" in error for error in page.errors)
+    assert any("enter your name" in error for error in page.errors)
     assert not (folder / "review.json").exists()
 
 
@@ -207,7 +211,7 @@ def test_a_decision_on_another_model_is_shown_as_no_longer_valid(tmp_path, write
     (folder / "model.safetensors").write_bytes(b"another model")
     page = draw(tmp_path, "signoff")
     assert "no longer valid (accept, on another model)" in page.table("decision")["decision"].tolist()
-    assert any("another model do not hold" in as_read(box.value) for box in page.test.main.warning)
+    assert any("another model do not apply" in as_read(box.value) for box in page.test.main.warning)
 
 
 def test_a_run_without_a_global_model_cannot_be_signed_off_and_a_damaged_file_is_a_sentence(tmp_path, write_run, draw):
@@ -244,7 +248,7 @@ def test_a_benchmark_has_no_other_films_and_no_shortcut_checks(tmp_path, write_r
     frame = open_run(tmp_path, "a").predictions
     frame[frame["split"] == "holdout"].assign(split="test", site="").to_parquet(folder / "predictions.parquet")
     page = draw(tmp_path, "operating")
-    assert "This threshold is your own" in page.text and "no threshold can be chosen" in page.text
+    assert "You set this threshold" in page.text and "choose a threshold without bias" in page.text
     assert "benchmark" in draw(tmp_path, "shortcuts").text
     assert draw(tmp_path, "confusion").errors == []
 
@@ -267,10 +271,10 @@ def test_a_threshold_that_could_not_be_chosen_is_the_readers_own(tmp_path, write
     frame[(frame["split"] != "weighting") | (frame["label"] != "pneumonia")].to_parquet(file, index=False)
     page = draw(tmp_path, "operating")
     assert page.test.main.slider[0].value == 0.5
-    assert "This threshold is your own" in page.text
+    assert "You set this threshold" in page.text
     assert "chosen on" not in charts(page)
     page.test.main.selectbox[0].set_value("covid-19").run()
-    assert "This threshold is your own" not in page.text and "chosen on" in charts(page)
+    assert "You set this threshold" not in page.text and "chosen on" in charts(page)
 
 
 def charts(page):

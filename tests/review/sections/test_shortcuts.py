@@ -106,20 +106,22 @@ def test_darkcovidnet_raises_the_alarm_on_the_page(tmp_path, monkeypatch, write_
     named = 'reference = "films of seed 0"', f'darkcovidnet = "{store.info["manifest_sha256"][:16]}"'
     config.write_text(config.read_text().replace(*named))
     alarms = [error.replace("**", "") for error in draw(tmp_path / "runs", "shortcuts").errors]
-    assert any("Alarm: class from the shape. COVID-19 can be told from height and width alone" in one for one in alarms)
+    assert any(
+        "High risk: class from the shape. COVID-19 can be told from height and width alone" in one for one in alarms
+    )
     assert any("A model can score high on it without looking at the lung" in one for one in alarms)
 
 
 def test_films_of_hospitals_elsewhere_are_not_said_to_be_looked_at():
     """A coordinator's run: it has the reference set, and no film of its sites."""
     found = check(RunImages({"reference": films()}, {}), pd.DataFrame(), CLASSES, ["harbor", "hill"])
-    assert found.whose == "the reference"
-    assert found.not_checked == ["Films of harbor, hill are not on this machine and were left out."]
+    assert found.whose == "the public reference set"
+    assert found.not_checked == ["Films of harbor, hill are not on this machine, so they were not checked."]
     two = RunImages({"reference": films(), "hill": films(seed=1)}, {})
     some = check(two, pd.DataFrame(), CLASSES, ["harbor", "hill"])
-    assert some.whose == "hill and the reference" and "Films of harbor are" in some.not_checked[0]
+    assert some.whose == "hill and the public reference set" and "Films of harbor are" in some.not_checked[0]
     every = check(two, pd.DataFrame(), CLASSES, ["hill"])
-    assert every.whose == "all sites and the reference" and every.not_checked == []
+    assert every.whose == "all sites and the public reference set" and every.not_checked == []
 
 
 def test_the_page_and_the_report_of_a_federation_say_whose_films_were_looked_at(tmp_path, monkeypatch, write_run, draw):
@@ -130,5 +132,5 @@ def test_the_page_and_the_report_of_a_federation_say_whose_films_were_looked_at(
     config = write_run(tmp_path / "runs" / "a", dict.fromkeys(CLASSES, (9, 10))) / "config.toml"
     config.write_text(config.read_text().replace("films of seed 0", store.info["manifest_sha256"][:16]))
     for text in (draw(tmp_path / "runs", "shortcuts").text, make_report(open_run(tmp_path / "runs", "a"))):
-        assert "120 films of the reference" in text and "all sites" not in text
-        assert "Films of harbor, hill are not on this machine and were left out." in text
+        assert "120 films of the public reference set" in text and "all sites" not in text
+        assert "Films of harbor, hill are not on this machine, so they were not checked." in text
