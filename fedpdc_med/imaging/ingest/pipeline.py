@@ -167,16 +167,11 @@ def _examine_all(
         workers.open(_start, options)
         began = time.perf_counter()
         step(len(done))
-        try:
-            for index, result in workers.stream(tasks, batches):
-                outcome = _lost(result, seconds) if isinstance(result, Lost) else result
-                accepted += outcome.verdict == Verdict.ACCEPTED
-                journal.add([(todo[index], outcome)])
-                step(1, f"{accepted} accepted")
-        except KeyboardInterrupt:
-            raise WorkFailed(
-                f"stopped after {len(journal.outcomes)} of {len(records)} files; run the same command again to continue"
-            ) from None
+        for index, result in workers.stream(tasks, batches):
+            outcome = _lost(result, seconds) if isinstance(result, Lost) else result
+            accepted += outcome.verdict == Verdict.ACCEPTED
+            journal.add([(todo[index], outcome)])
+            step(1, f"{accepted} accepted")
     return began, workers.replaced
 
 

@@ -14,6 +14,7 @@ import pytest
 from PIL import Image
 
 from fedpdc_med.common.errors import UserError, WorkFailed
+from fedpdc_med.common.processes import Workers
 from fedpdc_med.imaging.classes import FRONTAL
 from fedpdc_med.imaging.ingest.labels import one_label, read_labels
 from fedpdc_med.imaging.ingest.pipeline import check_rejects, ingest
@@ -183,6 +184,23 @@ def test_killed_and_run_again_it_ends_with_the_same_store_and_reads_no_film_twic
     assert (resumed.films, resumed.replaced) == (300, 0)
     assert contents(stopped) == contents(whole.store)
     assert not (stopped / ".ingest").exists()
+
+
+def test_ctrl_c_is_no_failure_of_the_work_and_what_was_read_is_kept(tmp_path, film, fedpdc_home, monkeypatch):
+    source, stream, read = folder_of(tmp_path, film, 5), Workers.stream, []
+
+    def interrupted(workers, tasks, batches):
+        for count, (index, outcome) in enumerate(stream(workers, tasks, batches), start=1):
+            read.append(tasks[index].name)
+            yield index, outcome
+            if count == 3:
+                raise KeyboardInterrupt
+
+    monkeypatch.setattr(Workers, "stream", interrupted)
+    with pytest.raises(KeyboardInterrupt):  # for which the command line has its own exit code
+        ingest(source, "site", labels=NORMAL, processes=1)
+    assert ingest(source, "site", labels=NORMAL, processes=1).films == 5
+    assert len(read) == len(set(read)) == 5
 
 
 def test_a_torn_journal_is_read_up_to_its_last_whole_line(tmp_path, film, fedpdc_home):
