@@ -1,7 +1,7 @@
-"""An object whose tensors lie in one block of memory, which worker processes see without a copy.
+"""An object whose tensors are in one block of memory, which worker processes use without a copy.
 
-torch would pass two file descriptors a tensor, of which a fork server takes 256 and a process may have 1,024: too few
-for a thousand sites. Here all of them take one.
+torch would pass two file descriptors per tensor. A fork server accepts 256 and a process may have 1,024, too few for a
+thousand sites. Here all of them need one.
 """
 
 import io
@@ -82,7 +82,7 @@ class _Unpickler(pickle.Unpickler):
 
 
 def _nameless_file() -> BinaryIO:
-    """It vanishes with the last process that holds it, however that ends."""
+    """It is freed with the last process that uses it, however that process ends."""
     if hasattr(os, "memfd_create"):
         return os.fdopen(os.memfd_create("films"), "w+b")
     return tempfile.TemporaryFile()

@@ -1,4 +1,4 @@
-"""What one process works with: a network and its device, at sites, at the coordinator, or at all of them in turns."""
+"""The state of one process: a network on its device, for sites, for the coordinator, or for all of them in turn."""
 
 from collections import Counter
 from pathlib import Path
@@ -27,7 +27,7 @@ def this_device() -> str:
 
 
 class Bench:
-    """One network on one device, and the films that were brought there."""
+    """One network on one device, and the films copied to it."""
 
     def __init__(self, plan: Plan, device: str = "cpu") -> None:
         self.plan, self.device = plan, device
@@ -101,7 +101,7 @@ class AtSites:
         return Update(assignment.site, answer, len(site), trained.loss, epsilon, extra)
 
     def _make_private(self, site: SiteData, assignment: Assignment) -> None:
-        """Clip and noise what was trained, and write down that it is sent."""
+        """Clip the update and add noise to it, and record that it is sent."""
         assert site.privacy is not None
         model, received = self.bench.model, load_file(assignment.model)
         trained = {name: tensor.detach().cpu() for name, tensor in model.state_dict().items()}
@@ -157,7 +157,7 @@ def save(state: State, file: Path) -> None:
 
 
 def epsilon_with(site: SiteData, round: int) -> float:
-    """A site's epsilon once it has sent this round's update; raises where the site would go above its limit."""
+    """A site's epsilon after it has sent this round's update; raises if that would exceed the site's limit."""
     assert site.privacy is not None
     if site.releases is None:
         epsilon = epsilon_of(site.privacy, round)

@@ -1,1 +1,1 @@
-"""Sites at other hospitals, over NVIDIA FLARE: the same rounds, by mutual TLS. Needs the extra `federation`."""
+"""Sites at other hospitals, over NVIDIA FLARE with mutual TLS: the same rounds. Needs the extra `federation`."""

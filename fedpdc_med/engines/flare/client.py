@@ -1,4 +1,4 @@
-"""A hospital's end: its module, its films, what it keeps between rounds, and one round of training."""
+"""The hospital's side: its site file, its films, what it keeps between rounds, and one round of training."""
 
 import contextlib
 import time
@@ -27,20 +27,20 @@ from fedpdc_med.runs.plan import PROTOCOL, Plan
 
 
 def load_hospital(kit: Path, name: str) -> tuple[HospitalSite, FilmStore]:
-    """The hospital's own module (local/hospital.py of its kit) and the film store that it names."""
+    """The hospital's site file (local/hospital.py in its kit) and the film store that it names."""
     file = kit / "local" / "hospital.py"
     if not file.is_file():
-        raise UserError("the kit has no local/hospital.py; put the hospital's own sites/ module there")
+        raise UserError("the kit has no local/hospital.py; put the hospital's site file there")
     site = load_site(file)
     if site.name != name:
-        raise UserError(f"local/hospital.py is of site {site.name!r}, the kit of {name!r}")
+        raise UserError(f"local/hospital.py defines site {site.name!r}, but this kit belongs to {name!r}")
     if not isinstance(site.films, str):
         raise UserError("local/hospital.py must name a film store; ingest the hospital's films first")
     return site, read_store(Path(site.films) if "/" in site.films else site_store(site.films))
 
 
 def open_hospital(described: dict[str, Any], kit: Path, name: str) -> "Hospital":
-    """This site for a job with that plan; raises Refused where the two do not go together."""
+    """This site, for a job with that plan; raises Refused if the two are incompatible."""
     plan = checked_plan(described)
     with refusing("site-file"):
         site, store = load_hospital(kit, name)
@@ -48,16 +48,16 @@ def open_hospital(described: dict[str, Any], kit: Path, name: str) -> "Hospital"
 
 
 def checked_plan(described: dict[str, Any]) -> Plan:
-    """Protocol and version come first: nothing else in a plan of other ones need be as it is here."""
+    """Protocol and version are checked first, because a plan of other ones may differ in everything else."""
     if described.get("protocol") != PROTOCOL:
-        raise Refused("protocol", f"the plan is of protocol {described.get('protocol')!r}, this is {PROTOCOL}")
+        raise Refused("protocol", f"the plan uses protocol {described.get('protocol')!r}, this site uses {PROTOCOL}")
     if compatible(str(described.get("package"))) != compatible(__version__):
-        raise Refused("version", f"the plan was made by fedpdc_med {described.get('package')}, this is {__version__}")
+        raise Refused("version", f"the plan is of fedpdc_med {described.get('package')}, this site has {__version__}")
     return Plan(**described)
 
 
 def compatible(package: str) -> list[str]:
-    """Of a version, what must be equal at all parties: a consortium need not stop at every bug fix."""
+    """The part of a version that must be the same at all parties: bug-fix releases need not be."""
     return package.split(".")[:2]
 
 
@@ -82,9 +82,9 @@ class Hospital:
             check_processing(self.site.name, self.store, self.plan.film_processing)
         place = home() / "federation" / self.site.name
         with refusing("no-films"):
-            self.data = site_data(self.site, self.store, self.plan, releases=place / "releases.jsonl")  # of all runs
+            self.data = site_data(self.site, self.store, self.plan, releases=place / "releases.jsonl")  # over all runs
         if not len(self.data):
-            raise Refused("no-films", f"site {self.site.name!r} has no film to train on")
+            raise Refused("no-films", f"site {self.site.name!r} has no training films")
         with refusing("privacy"):
             self.data.check(self.plan)
         self.work = AtSites(Bench(self.plan, this_device()))
@@ -97,7 +97,7 @@ class Hospital:
         """One round: from the coordinator's assignment to what this site returns."""
         started = time.perf_counter()
         if message.keys() != ASSIGNED:
-            raise BadMessage("the assignment has other entries than agreed")
+            raise BadMessage("the assignment does not have the agreed entries")
         t, own_round, score = int(message["round"]), int(message["own_round"]), float(message["score"])
         start = self._received("model", message["model"], self.model)
         memory = self._received("memory", message["memory"], self.trained) if message["memory"] is not None else None
@@ -121,7 +121,7 @@ class Hospital:
         return {**content, "numbers": numbers}
 
     def _received(self, what: str, data: object, expected: State) -> Path:
-        """A state that came, as a file of its own."""
+        """A received state, checked and saved as a file."""
         state = unpacked(data)
         problem = problem_with(state, expected)
         if problem:
@@ -134,7 +134,7 @@ class Hospital:
         shape, labels = films.images.shape, films.labels
         fits = films.images.dtype == torch.uint8 and shape[1:] == (1, self.plan.network.size, self.plan.network.size)
         if not fits or len(labels) != shape[0] or not len(labels) or int(labels.max()) >= len(self.plan.classes):
-            raise BadMessage("the `correction` films do not fit this run")
+            raise BadMessage("the `correction` films do not match this run")
         self.correction = films
 
     def _counts(self) -> dict[str, int]:
@@ -145,14 +145,14 @@ class Hospital:
         return self.folder / f"round{t}.safetensors"
 
     def _own(self, t: int) -> Path | None:
-        """What this site kept of round t on its own disk; None where the method or the coordinator wants nothing."""
+        """What this site kept of round t on its own disk; None if the method or the coordinator needs nothing."""
         if not t or self.work.parts.keeps == "nothing":
             return None
         kept = self._model_of(t) if self.work.parts.keeps == "model" else kept_file(self._model_of(t))
         return kept if kept.is_file() else None
 
     def _forget_but(self, *rounds: int) -> None:
-        """Two rounds are kept: a round that the coordinator must repeat starts from the same model again."""
+        """Two rounds are kept, so that a round that the coordinator must repeat starts from the same model again."""
         for file in self.folder.glob("round*"):
             if not file.name.startswith(tuple(f"round{t}." for t in rounds)):
                 file.unlink()

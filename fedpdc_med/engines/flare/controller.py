@@ -1,4 +1,4 @@
-"""FLARE's way to the coordinator's rounds: the core's own `Coordinator`, and its messages carried by FLARE."""
+"""The coordinator's rounds as a FLARE controller: the same `Coordinator`, with its messages sent by FLARE."""
 
 import contextlib
 import queue
@@ -35,10 +35,10 @@ from fedpdc_med.runs.directory import Run, read_run
 from fedpdc_med.runs.plan import Plan
 
 TROUBLE = {
-    ReturnCode.TASK_RESULT_FILTER_ERROR: "its own policy let nothing leave; its log says why",
-    ReturnCode.UNSAFE_JOB: "it refused the job as unsafe; its log says why",
+    ReturnCode.TASK_RESULT_FILTER_ERROR: "blocked by the site's own privacy filter; see the site's log",
+    ReturnCode.UNSAFE_JOB: "it refused the job as unsafe; see the site's log",
 }
-LOOK = 0.5  # seconds between looks at the abort signal
+LOOK = 0.5  # seconds between checks of the abort signal
 
 
 def reply_of(site: str, t: int, result: Shareable, plan: Plan) -> Reply:
@@ -46,12 +46,12 @@ def reply_of(site: str, t: int, result: Shareable, plan: Plan) -> Reply:
     if code in REFUSALS:
         return Reply(site, t, None, sentence_of(code, plan))
     if code != ReturnCode.OK:
-        return Reply(site, t, None, TROUBLE.get(code, f"its training failed ({code}); its log says why"))
+        return Reply(site, t, None, TROUBLE.get(code, f"its training failed ({code}); see the site's log"))
     return Reply(site, t, {name: value for name, value in result.items() if name != ReservedHeaderKey.HEADERS})
 
 
 class FlareTransport:
-    """Tasks to named sites, answers into a queue."""
+    """Sends tasks to named sites, and collects their answers in a queue."""
 
     def __init__(self, controller: "Rounds", abort_signal: Signal, fl_ctx: FLContext) -> None:
         self.controller, self.abort_signal, self.fl_ctx = controller, abort_signal, fl_ctx
@@ -91,7 +91,7 @@ class FlareTransport:
 
 
 class Rounds(Controller):
-    """A few rounds from the run's last checkpoint."""
+    """A few rounds, starting from the run's last checkpoint."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class Rounds(Controller):
     def process_result_of_unknown_task(
         self, client: Client, task_name: str, client_task_id: str, result: Shareable, fl_ctx: FLContext
     ) -> None:
-        self.log_info(fl_ctx, f"an answer of {client.name} came after its round had closed")
+        self.log_info(fl_ctx, f"an answer from {client.name} arrived after its round had closed")
 
     def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
         if event_type == EventType.BEFORE_PROCESS_TASK_REQUEST and self.transport is not None:
@@ -157,7 +157,7 @@ class Rounds(Controller):
 
 @contextlib.contextmanager
 def run_of(folder: Path, plan: Plan) -> Iterator[None]:
-    """A job's own run, for this process alone; what the machine says of its disk becomes a sentence."""
+    """A job's own run, locked for this process; errors of the disk become one sentence."""
     try:
         run = read_run(folder)
         with only_writer(folder):
@@ -166,6 +166,6 @@ def run_of(folder: Path, plan: Plan) -> Iterator[None]:
     except OSError as error:
         advice = "free or repair the disk"
         if isinstance(error, PermissionError):
-            advice = "its account must own $FEDPDC_HOME; give `fedpdc federation run` as that account (sudo -u fedpdc)"
+            advice = "its account must own $FEDPDC_HOME; use `fedpdc federation run` as that account (sudo -u fedpdc)"
         where = error.filename or folder
         raise WorkFailed(f"the coordinator cannot use {where}: {error.strerror or error}; {advice}") from error

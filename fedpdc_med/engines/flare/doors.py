@@ -1,4 +1,4 @@
-"""Who may ask what of whom: every request that reaches a process of a federation passes here before it is decoded.
+"""Which party may send which request: every request to a process of a federation is checked here before decoding.
 
 FLARE's client obeys an administrative command unless the message itself asks for authorisation, whoever sent it, and
 its server passes messages on between parties. So a hospital here takes requests from the coordinator only, and of them
@@ -26,7 +26,7 @@ Asked = tuple[str, str]  # FLARE's channel and topic; "*" is any topic
 
 SERVER = "server"  # what FLARE calls the coordinator
 GOODBYE = (CellChannel.CELLNET, CellChannelTopic.Bye)
-ANSWER = (CellChannel.RETURN_ONLY, "*")  # to a question that was streamed
+ANSWER = (CellChannel.RETURN_ONLY, "*")  # to a streamed request
 LOGIN = {(CellChannel.SERVER_MAIN, topic) for topic in (CellChannelTopic.Challenge, CellChannelTopic.Register)}
 SIGNS_OF_LIFE = {
     (CellChannel.SERVER_MAIN, topic)
@@ -59,7 +59,7 @@ ALLOWED: dict[tuple[Kind | None, Kind | None], set[Asked]] = {
 
 
 def why_refused(me: str, neighbour: str, origin: str, destination: str, asked: Asked) -> str:
-    """Why a request does not pass, "" if it does.
+    """Why a request is refused, "" if it is not.
 
     `neighbour` is who delivered it, as its certificate says; `origin` is who asks, as the message says.
     """
@@ -80,7 +80,7 @@ def why_refused(me: str, neighbour: str, origin: str, destination: str, asked: A
 
 
 def family(name: str) -> str:
-    """A party's processes are called after it: `north` and, for a job, `north.<job>`."""
+    """A party's processes are named after it: `north` and, for a job, `north.<job>`."""
     return name.partition(".")[0]
 
 
@@ -96,7 +96,7 @@ def kind_of(name: str) -> Kind | None:
 
 
 def is_uuid(text: object) -> bool:
-    """As FLARE names jobs; anything else could name a folder of the kit."""
+    """FLARE names jobs by UUID; anything else could be the name of a folder in the kit."""
     try:
         return isinstance(text, str) and str(UUID(text)) == text
     except ValueError:
@@ -105,7 +105,7 @@ def is_uuid(text: object) -> bool:
 
 @cache
 def install() -> None:
-    """Every connection (FLARE's word is cell) that this process opens from now on asks here first."""
+    """Guard every connection (FLARE calls it a cell) that this process opens from now on."""
     make = CoreCell.__init__
 
     def make_guarded(cell: CoreCell, *arguments: Any, **options: Any) -> None:
@@ -116,7 +116,7 @@ def install() -> None:
 
 
 def at_the_door(request: Message, cell: CoreCell) -> Message | None:
-    """FLARE's interceptor: None lets the request pass, and it is passed on or decoded only then."""
+    """FLARE's interceptor: None lets the request pass; only then is it forwarded or decoded."""
     header, endpoint = request.get_header, request.get_prop(MessagePropKey.ENDPOINT)
     origin, destination = str(header(MessageHeaderKey.ORIGIN)), str(header(MessageHeaderKey.DESTINATION))
     why = why_refused(cell.get_fqcn(), endpoint.name, origin, destination, asked_in(request))
@@ -127,7 +127,7 @@ def at_the_door(request: Message, cell: CoreCell) -> Message | None:
 
 
 def asked_in(request: Message) -> Asked:
-    """A streamed request names what it asks for inside; the channel of the stream tells nothing."""
+    """A streamed request names its purpose inside; the channel of the stream says nothing about it."""
     channel, topic = (str(request.get_header(key)) for key in (MessageHeaderKey.CHANNEL, MessageHeaderKey.TOPIC))
     inner = request.get_header(StreamHeaderKey.CHANNEL)
     if channel == STREAM_CHANNEL and (channel, topic) not in RECEIPTS and inner is not None:

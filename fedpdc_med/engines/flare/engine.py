@@ -1,4 +1,4 @@
-"""The coordinator's engine: assignments go out, answers come back until the round closes."""
+"""The coordinator's engine: sends assignments, and collects answers until the round closes."""
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,12 +28,12 @@ class Reply:
 
 
 class Transport(Protocol):
-    """Carries messages to sites and back; the one thing that knows of FLARE."""
+    """Carries messages to sites and back; the only part that depends on FLARE."""
 
     def send(self, site: str, message: dict[str, Any], seconds: float) -> None: ...
 
     def next_reply(self, seconds: float) -> Reply | None:
-        """The next answer, or None when none came in that time."""
+        """The next answer, or None if none arrives in that time."""
         ...
 
     def cancel(self, site: str) -> None: ...
@@ -62,18 +62,18 @@ class FlareEngine(CoordinatorHere):
         self.deadline, self.min_responses = deadline, min_responses
         self.sends_correction = method_of(plan.method).parts().public.at_sites != "no"
         self.most_bytes = largest(bench.model.state_dict())
-        self.away: dict[str, tuple[float, str]] = {}  # who did not answer: since when, and why
+        self.away: dict[str, tuple[float, str]] = {}  # sites that did not answer: since when, and why
         self.has_correction: set[str] = set()
         self.counts: dict[str, dict[str, int]] = {}  # training films by class, as each site says
         self.training_seconds: dict[str, float] = {}
 
     def missing(self, sites: Iterable[str]) -> None:
-        """These sites are not there when the job starts; one that asks for work later is."""
+        """These sites are absent when the job starts; a site that asks for work later is present."""
         self.away |= {site: (time.monotonic(), "not connected when the job started") for site in sites}
 
     def train(self, assignments: Sequence[Assignment], answers: Path) -> Iterator[Update | Failure]:
         sent, skipped = {}, []
-        # The same for all. Packed anew, because a checkpoint's file also holds the scores of the other sites.
+        # The same for all. Repacked, because a checkpoint's file also contains the scores of the other sites.
         model = packed(load_file(assignments[0].model))
         for assignment in assignments:
             if self._is_away(assignment.site):
@@ -86,7 +86,7 @@ class FlareEngine(CoordinatorHere):
         yield from self._collected(sent, answers)
 
     def _collected(self, waiting: dict[str, Assignment], answers: Path) -> Iterator[Update | Failure]:
-        """Answers until all are there, enough are, or time is up."""
+        """Answers, until all or enough have arrived, or time is up."""
         closes, usable, asked = time.monotonic() + self.deadline, 0, len(waiting)
         min_responses = min(self.min_responses or asked, asked)
         while waiting and usable < min_responses:
@@ -108,7 +108,7 @@ class FlareEngine(CoordinatorHere):
             yield Failure(site, why)
 
     def _is_away(self, site: str) -> bool:
-        """A site that did not answer gets no assignment until it asks for work again."""
+        """A site that did not answer is given no assignment until it asks for work again."""
         if site in self.away and self.transport.last_heard(site) > self.away[site][0]:
             del self.away[site]
         return site in self.away
@@ -151,13 +151,13 @@ class FlareEngine(CoordinatorHere):
 
 
 def check_sender(answer: Answer, assignment: Assignment) -> None:
-    """The certificate says who sent it; an answer in another's name, or of another round, is not one."""
+    """The certificate shows who sent an answer; one in another's name or for another round is refused."""
     if answer.site != assignment.site:
-        raise BadMessage("its answer carries another site's name")
+        raise BadMessage("its answer has another site's name")
     if answer.round != assignment.round:
-        raise BadMessage(f"its answer is of round {answer.round}")
+        raise BadMessage(f"its answer is for round {answer.round}")
 
 
 def round_of(model: Path | None) -> int:
-    """The round in a kept model's file name; 0: none."""
+    """The round in a kept model's file name; 0 if there is none."""
     return int(model.name.split(".round")[-1].split(".")[0]) if model else 0

@@ -1,4 +1,4 @@
-"""FLARE's way to a hospital's training: a job names this class, which the hospital has installed itself."""
+"""Training at a hospital as a FLARE executor: a job names this class, which the hospital has installed itself."""
 
 import logging
 from pathlib import Path
@@ -17,7 +17,7 @@ from fedpdc_med.federation.privacy import PrivacySpent
 
 
 class SiteTrainer(Executor):
-    """Trains when asked; an error's text stays in the site's own log, because it may name files."""
+    """Trains on request; the text of an error stays in the site's own log, because it may name files."""
 
     def __init__(self, plan: dict[str, Any]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A federation's rounds as short jobs, one after the other, each from the last checkpoint."""
+"""A federation's rounds as a series of short jobs, each starting from the last checkpoint."""
 
 import contextlib
 import io
@@ -31,9 +31,9 @@ from fedpdc_med.federation.checkpoint import read_progress
 from fedpdc_med.runs.directory import Run, read_run
 from fedpdc_med.runs.plan import Plan
 
-ASK_FOR_WORK = 0.2  # seconds between two requests of an idle site
-LOOK = 1.0  # seconds between two looks at a job
-TROUBLE = (SessionClosed, InternalError, InvalidJobDefinition, JobNotFound, NoReply)  # FLARE's have no common base
+ASK_FOR_WORK = 0.2  # seconds between requests of an idle site
+LOOK = 1.0  # seconds between checks of a job
+TROUBLE = (SessionClosed, InternalError, InvalidJobDefinition, JobNotFound, NoReply)  # no common base class
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,8 @@ class Pace:
     """How a run is cut into jobs, and how long a round waits."""
 
     rounds_per_job: int = 5
-    deadline: float = 1800.0  # seconds a round waits for its sites
-    min_responses: int | None = None  # close a round with so many answers; None: with all
+    deadline: float = 1800.0  # seconds to wait for the sites in each round
+    min_responses: int | None = None  # answers that close a round; None: all
     min_sites: int = 1  # sites that must be connected before a job starts
     wait: float = 600.0  # seconds to wait for the coordinator and that many sites
 
@@ -52,7 +52,7 @@ def session(admin_kit: Path, seconds: float = 10.0) -> Iterator[Session]:
     """Log in with an administrator's certificate."""
     kit = read_kit(admin_kit)
     if kit.role != "administrator":
-        raise UserError(f"{admin_kit} is the kit of a {kit.role}; an administrator's is needed")
+        raise UserError(f"{admin_kit} is a kit for the role {kit.role}; use an administrator's kit")
     logging.getLogger("nvflare").setLevel(logging.CRITICAL)
     doors.install()
     with flare_errors(kit.name):
@@ -67,19 +67,19 @@ def session(admin_kit: Path, seconds: float = 10.0) -> Iterator[Session]:
 
 @contextlib.contextmanager
 def flare_errors(name: str) -> Iterator[None]:
-    """FLARE's exceptions as our own: a mistake to correct, or trouble that may pass."""
+    """FLARE's exceptions as our own: a mistake to correct, or a problem that may pass."""
     try:
         yield
     except AuthenticationError as error:
         raise UserError(f"the coordinator does not accept {name}: {error}") from None
     except AuthorizationError:
         raise UserError(
-            f"{name} may not do this: starting and stopping runs needs the kit of an administrator with role lead"
+            f"{name} may not do this: only an administrator with the role lead can start and stop runs"
         ) from None
     except ConnectionError:
-        raise WorkFailed("the coordinator does not answer; is it started, and its port open?") from None
+        raise WorkFailed("the coordinator does not respond; check that it is running and its port is open") from None
     except TROUBLE as error:
-        raise WorkFailed(f"the coordinator could not do it: {error}") from None
+        raise WorkFailed(f"the coordinator could not do this: {error}") from None
 
 
 def connected(opened: Session) -> list[str]:
@@ -87,7 +87,7 @@ def connected(opened: Session) -> list[str]:
 
 
 def write_job(folder: Path, plan: Plan, run: Run, sites: list[str], pace: Pace, rounds: int) -> Path:
-    """A job folder: two configuration files and what FLARE wants to know, nothing that runs."""
+    """A job folder: two configuration files and FLARE's own description, no code."""
     config = folder / "app" / "config"
     config.mkdir(parents=True)
     described = plan.model_dump(mode="json")
@@ -123,7 +123,7 @@ def write_job(folder: Path, plan: Plan, run: Run, sites: list[str], pace: Pace, 
 def run_jobs(
     admin_kit: Path, plan: Plan, run: Run, sites: list[str], pace: Pace, on_round: Callable[[Run], None]
 ) -> None:
-    """Submit job after job until the run is finished; `on_round` is called when there may be news in the run."""
+    """Submit job after job until the run is finished; `on_round` is called whenever the run may have changed."""
     unlucky = 0
     while not run.finished:
         before = done(run)
@@ -136,7 +136,9 @@ def run_jobs(
             trouble = why_stopped(run)
         unlucky = 0 if done(run) > before else unlucky + 1
         if unlucky >= 3 and not run.finished:
-            raise WorkFailed(f"three jobs in a row brought no round: {trouble}. What is done is kept in {run.folder}")
+            raise WorkFailed(
+                f"three jobs in a row completed no round: {trouble}. Completed rounds are saved in {run.folder}"
+            )
 
 
 def one_job(
@@ -149,7 +151,7 @@ def one_job(
         stop_earlier(opened, folder.name)
         job = opened.submit_job(str(folder))
         try:
-            while not run.finished and not ended(opened.get_job_meta(job)):  # FLARE takes seconds to wind up a job
+            while not run.finished and not ended(opened.get_job_meta(job)):  # FLARE takes seconds to end a job
                 on_round(run)
                 time.sleep(LOOK)
         except KeyboardInterrupt:
@@ -160,10 +162,10 @@ def one_job(
 
 
 def stop_earlier(opened: Session, name: str) -> None:
-    """A job of this run may still go on if its `run` command was lost, or look so if the coordinator died with it."""
+    """A job of this run may still be running if its `run` command was lost, or be listed so if the coordinator died."""
     for job in opened.list_jobs(name_prefix=name):
         if job["job_name"] == name and not ended(job):
-            with contextlib.suppress(Exception):  # one that died cannot be stopped, and need not be
+            with contextlib.suppress(Exception):  # a dead job cannot be stopped, and need not be
                 opened.abort_job(job["job_id"])
 
 
@@ -198,6 +200,6 @@ def why_stopped(run: Run) -> str:
         return str(json.loads((run.folder / "stopped.json").read_text())["reason"])
     except (OSError, ValueError, KeyError):
         return (
-            "the job ended early; log.txt in the coordinator's kit says why. If it cannot write the run, give this "
-            "command as the account that the coordinator runs as"
+            "the job ended early; see log.txt in the coordinator's kit. If it cannot write the run, use the account "
+            "that the coordinator runs as"
         )

@@ -1,4 +1,4 @@
-"""How FLARE's processes start, with our doors in front: `python -m fedpdc_med.engines.flare.launch MODULE ...`."""
+"""Starts FLARE's processes with doors.py in front of them: `python -m fedpdc_med.engines.flare.launch MODULE ...`."""
 
 import os
 import runpy
@@ -18,7 +18,7 @@ COORDINATOR = "nvflare.private.fed.app.server.server_train"
 HOSPITAL = "nvflare.private.fed.app.client.client_train"
 JOBS = ("nvflare.private.fed.app.server.runner_process", "nvflare.private.fed.app.client.worker_process")
 
-# What the coordinator may have a hospital do: all that a job needs. No shell, files, errors, deletion, restart, logs.
+# What a hospital does for the coordinator: all that a job needs. No shell, files, errors, deletion, restart or logs.
 NEEDED = {
     TrainingTopic.CHECK_STATUS,
     TrainingTopic.GET_SCOPES,
@@ -32,7 +32,7 @@ NEEDED = {
 
 
 class OfAJob(RequestProcessor):
-    """One of FLARE's processors; a job that is not named by a UUID could name a folder of the kit, such as local/."""
+    """One of FLARE's processors; a job name that is not a UUID could be a folder of the kit, such as local/."""
 
     def __init__(self, processor: RequestProcessor) -> None:
         self.processor = processor
@@ -49,12 +49,12 @@ class OfAJob(RequestProcessor):
 
 
 def in_front_of(command: str) -> str:
-    """FLARE's command for a job's process, started through this module."""
+    """FLARE's command for a job's process, changed to start through this module."""
     ours = f" -m {__spec__.name} "
     for module in JOBS:
         command = command.replace(f" -m {module} ", f"{ours}{module} ", 1)
     if ours not in command:
-        raise RuntimeError("FLARE starts its jobs another way than this version of fedpdc_med knows")
+        raise RuntimeError("FLARE starts its jobs in a way that this version of fedpdc_med does not know")
     return command
 
 
@@ -72,7 +72,7 @@ def main() -> None:
     module = sys.argv[1]
     if module not in (COORDINATOR, HOSPITAL, *JOBS):
         sys.exit(f"{module} is not a process of a federation")
-    os.umask(0o077)  # models, logs and job folders are this account's alone
+    os.umask(0o077)  # models, logs and job folders are readable by this account only
     doors.install()
     kept = [OfAJob(one) for one in ClientRequestProcessors.request_processors if NEEDED & {*one.get_topics()}]
     ClientRequestProcessors.request_processors = kept

@@ -1,4 +1,4 @@
-"""What travels between the coordinator and a hospital: tensors as safetensors bytes (no pickle), and named numbers."""
+"""Messages between the coordinator and a hospital: tensors as safetensors bytes (no pickle), and named numbers."""
 
 import math
 from dataclasses import dataclass
@@ -16,24 +16,24 @@ TRAIN = "train"  # the one task of a job
 ASSIGNED = {"round", "score", "own_round", "model", "memory", "correction"}  # to a site
 RETURNED = {"site", "round", "state", "extra", "numbers"}  # from a site; nothing else may leave
 NUMBERS = {"films", "loss", "seconds", "epsilon"}  # and `films:<class>`
-MARGIN = 1 << 12  # bytes: what a state's file may have beyond its tensors, their names and shapes
+MARGIN = 1 << 12  # bytes that a state's file may have beyond its tensors, their names and shapes
 
 
-# Why a site does not train: the word that leaves it, and the sentence for whoever can change that. No other word does.
+# Why a site does not train: the code word that leaves it, and the sentence shown to people. No other word leaves it.
 REFUSALS = {
-    "protocol": "its fedpdc_med and the coordinator's do not understand each other; install the same version at both",
-    "version": "its fedpdc_med is of another version than the coordinator's, {package}; install that one there",
-    "processing": "its films were brought to size otherwise than the public reference set; ingest them again there, "
+    "protocol": "its fedpdc_med is incompatible with the coordinator's; install the same version at both",
+    "version": "its fedpdc_med is not the coordinator's version, {package}; install that version at the site",
+    "processing": "its films were resized differently from the public reference set; ingest them again at the site, "
     "with {processing}",
-    "site-file": "its site file or its film store cannot be used; `fedpdc federation check` there says why",
-    "no-films": "it has no film to train on of the classes {classes}; check its labels there",
-    "privacy": "its privacy hides its model only, and method {method} sends more; choose another method",
-    "privacy-spent": "its privacy is spent: another update would lead above its own limit of epsilon",
+    "site-file": "its site file or its film store cannot be used; run `fedpdc federation check` there to see why",
+    "no-films": "it has no training films of the classes {classes}; check its labels",
+    "privacy": "its differential privacy covers the model only, and method {method} sends more; choose another method",
+    "privacy-spent": "its privacy budget is spent: another update would exceed its own limit of epsilon",
 }
 
 
 class Refused(WorkFailed):
-    """This site does not train. The word leaves it; the text, which may name files, stays in its log."""
+    """This site does not train. The code word leaves it; the text, which may name files, stays in its log."""
 
     def __init__(self, word: str, text: str) -> None:
         super().__init__(text)
@@ -50,7 +50,7 @@ def sentence_of(word: str, plan: Plan) -> str:
 
 
 class BadMessage(Exception):
-    """What came is not what was agreed; the text is safe to show to the other side."""
+    """A message is not as agreed; the text is safe to show to the other side."""
 
 
 def packed(state: State) -> bytes:
@@ -67,7 +67,7 @@ def unpacked(data: object) -> State:
 
 
 def largest(expected: State) -> int:
-    """The most bytes that a state of this model can take."""
+    """The maximum size in bytes of a state of this model."""
     return len(packed(expected)) + MARGIN
 
 
@@ -89,23 +89,23 @@ class Answer:
     site: str
     round: int
     state: bytes
-    extra: bytes | None  # what the method sends beside the model
+    extra: bytes | None  # what the method sends in addition to the model
     numbers: dict[str, float]
 
 
 def read_answer(content: dict[str, Any], classes: tuple[str, ...], most_bytes: int) -> Answer:
-    """The same rule at both ends: exactly these entries, and of them only these kinds."""
+    """The same rule at both ends: exactly these entries, with values of these kinds only."""
     if content.keys() != RETURNED:
         wrong = sorted(repr(name)[:40] for name in content.keys() ^ RETURNED)[:5]
-        raise BadMessage(f"its answer has entries too many or too few: {', '.join(wrong)}")
+        raise BadMessage(f"its answer has unexpected or missing entries: {', '.join(wrong)}")
     site, t = content["site"], content["round"]
     for state in (content["state"], content["extra"] or b""):
         if not isinstance(state, bytes | bytearray | memoryview):
             raise BadMessage("its state is not bytes")
         if len(state) > most_bytes:
-            raise BadMessage(f"its state has {len(state)} bytes, a model of this run at most {most_bytes}")
+            raise BadMessage(f"its state has {len(state)} bytes; a model of this run has at most {most_bytes}")
     if not isinstance(site, str) or not isinstance(t, int):
-        raise BadMessage("its answer names no site and round")
+        raise BadMessage("its answer does not name its site and round")
     extra = None if content["extra"] is None else bytes(content["extra"])
     return Answer(site, t, bytes(content["state"]), extra, read_numbers(content["numbers"], classes))
 
@@ -113,7 +113,7 @@ def read_answer(content: dict[str, Any], classes: tuple[str, ...], most_bytes: i
 def read_numbers(numbers: object, classes: tuple[str, ...]) -> dict[str, float]:
     allowed = NUMBERS | {f"films:{label}" for label in classes}
     if not isinstance(numbers, dict) or not numbers.keys() <= allowed or not {"films", "loss"} <= numbers.keys():
-        raise BadMessage("its numbers are not the named ones")
+        raise BadMessage("its numbers are not the agreed ones")
     for name, value in numbers.items():
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise BadMessage(f"its {name} is not a number")
@@ -124,7 +124,7 @@ def read_numbers(numbers: object, classes: tuple[str, ...]) -> dict[str, float]:
         if name in ("seconds", "epsilon") and not (math.isfinite(value) and value >= 0):
             raise BadMessage(f"its {name} cannot be {value}")
     if numbers["films"] == 0:
-        raise BadMessage("it trained on no film")
+        raise BadMessage("it trained on no films")
     by_class = [value for name, value in numbers.items() if name.startswith("films:")]
     if by_class and sum(by_class) != numbers["films"]:  # its weight is by the one, what is reported of it by the others
         raise BadMessage("its films are not the sum of its films by class")

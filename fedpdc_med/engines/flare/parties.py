@@ -19,7 +19,7 @@ from fedpdc_med.common.files import replace_text
 from fedpdc_med.common.paths import home
 from fedpdc_med.engines.flare.project import LAUNCH, Role, read_kit
 
-MARK = "FEDPDC_PARTIES"  # in the environment of every process: FLARE gives its job processes sessions of their own
+MARK = "FEDPDC_PARTIES"  # in the environment of every process, because FLARE starts its job processes in new sessions
 
 MODULES = {
     "coordinator": ("nvflare.private.fed.app.server.server_train", "fed_server.json"),
@@ -28,7 +28,7 @@ MODULES = {
 
 
 class Parties:
-    """Kits running on this machine; leaving the `with` block ends every process that came of them."""
+    """Kits running on this machine; leaving the `with` block ends every process started from them."""
 
     def __init__(self) -> None:
         self.mark = secrets.token_hex(16)
@@ -41,7 +41,7 @@ class Parties:
         self.end()
 
     def start(self, kit: Path, data: Path, console: IO[bytes] | None = None, **extra: str) -> None:
-        """One kit with its own data folder; what it prints goes to `console`, or to where this process prints."""
+        """One kit with its own data folder; it prints to `console`, or to where this process prints."""
         set_absolute_paths(kit)
         self.running[kit.name] = subprocess.Popen(
             start_command(kit),
@@ -50,16 +50,16 @@ class Parties:
             stdin=subprocess.DEVNULL,
             stdout=console,
             stderr=subprocess.STDOUT,
-            start_new_session=True,  # Ctrl-C is this process's to answer
+            start_new_session=True,  # Ctrl-C is handled by this process
         )
 
     def check(self) -> None:
         for name, process in self.running.items():
             if process.poll() is not None:
-                raise WorkFailed(f"the process of {name} ended early; console.txt in its kit says why")
+                raise WorkFailed(f"the process of {name} ended early; see console.txt in its kit")
 
     def kill(self, name: str) -> None:
-        """At once, with its job processes, as when a machine loses power."""
+        """End it at once with its job processes, as if the machine lost power."""
         process = self.running.pop(name)
         with contextlib.suppress(psutil.NoSuchProcess):
             _kill([*psutil.Process(process.pid).children(recursive=True), psutil.Process(process.pid)])
@@ -74,10 +74,10 @@ class Parties:
 
 
 def start_command(folder: Path) -> list[str]:
-    """What runs a kit in the foreground: FLARE's server or client behind our doors, with the kit's certificates."""
+    """The command that runs a kit in the foreground: FLARE's server or client, with its certificates."""
     kit = read_kit(folder)
     if kit.role == "administrator":
-        raise UserError(f"{folder} is an administrator's kit, which has nothing to start; see fedpdc federation run")
+        raise UserError(f"{folder} is an administrator's kit and starts nothing; use it with: fedpdc federation run")
     module, config = MODULES[kit.role]
     settings = ["secure_train=true", f"org={kit.organisation}", "config_folder=config"]
     if kit.role == "hospital":
@@ -86,7 +86,7 @@ def start_command(folder: Path) -> list[str]:
 
 
 def set_absolute_paths(folder: Path) -> None:
-    """FLARE wants absolute folders for its jobs, and a kit learns only now where it lies."""
+    """FLARE needs absolute paths for its job folders, and where the kit is becomes known only now."""
     file = folder / "local" / "resources.json"
     if read_kit(folder).role != "coordinator":
         return
@@ -99,10 +99,10 @@ def set_absolute_paths(folder: Path) -> None:
 
 
 def start_environment(role: Role, data: Path | None = None) -> dict[str, str]:
-    """Job processes inherit where the films and runs lie; a relative folder would be another one in the kit.
+    """Job processes inherit where the films and runs are; a relative path would mean another folder in the kit.
 
-    FLARE puts the text of an exception into what it answers, and at a hospital that text may name files: there it gives
-    the exception's type only, here and in its own log. No process finds a module in the folder that it runs in: that
+    FLARE puts the text of an exception into its answers, and at a hospital that text may name files: there FLARE gives
+    the exception's type only, in answers and in its own log. No process imports code from the folder it runs in: that
     is the kit, where jobs are unpacked.
     """
     quiet = {"NVFLARE_SECURE_LOGGING": "true"} if role == "hospital" else {}
@@ -116,12 +116,12 @@ def run_kit(kit: Path) -> None:
         parties.start(kit, home())
         (process,) = parties.running.values()
         code = process.wait()
-    raise WorkFailed(f"the process of {read_kit(kit).name} ended by itself (code {code}); its last lines say why")
+    raise WorkFailed(f"the process of {read_kit(kit).name} ended by itself (code {code}); see its last lines")
 
 
 @contextlib.contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """SIGTERM unwinds like Ctrl-C, and Ctrl-C does so even where the shell had told us to ignore it."""
+    """SIGTERM is handled like Ctrl-C, and Ctrl-C works even if the shell had set it to be ignored."""
     before = {one: signal.signal(one, _interrupt) for one in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield

@@ -15,20 +15,20 @@ from fedpdc_med.methods.server import State
 from fedpdc_med.models import build_model
 from fedpdc_med.runs.plan import Network, Plan
 
-PLAN = "fedpdc_plan"  # where the trainer leaves the run's plan, for this process only
+PLAN = "fedpdc_plan"  # where the trainer puts the run's plan, for this process only
 
 
 class OnlyModelAndNumbers(Filter):
-    """Passes a state of this run's model and the named numbers, packed anew; anything else stays at the site."""
+    """Passes a state of this run's model and the named numbers, repacked; anything else stays at the site."""
 
     def __init__(self, classes: list[str]) -> None:
         super().__init__()
         self.classes = tuple(classes)
 
     def process(self, shareable: Shareable, fl_ctx: FLContext) -> Shareable:
-        """An exception here makes FLARE answer with an error code in place of the result.
+        """An exception here makes FLARE answer with an error code instead of the result.
 
-        Why stands in the site's own log only: what FLARE's `log_error` is told, any administrator can ask for.
+        The reason is in the site's own log only: any administrator can request what is given to FLARE's `log_error`.
         """
         content = {name: value for name, value in shareable.items() if name != ReservedHeaderKey.HEADERS}
         if not content:
@@ -49,12 +49,12 @@ class OnlyModelAndNumbers(Filter):
         clean.update(site=answer.site, round=answer.round, state=checked(answer.state, model), numbers=answer.numbers)
         clean["extra"] = None if answer.extra is None else checked(answer.extra, trained)
         if (answer.extra is None) != (method_of(plan.method).parts().site_state is None):
-            raise BadMessage("what is sent beside the model is not what its method sends")
+            raise BadMessage("what is sent in addition to the model is not what its method sends")
         return clean
 
 
 def checked(data: bytes, expected: State) -> bytes:
-    """The state of a sender, packed anew, if it is like the expected one."""
+    """The sender's state, repacked, if its names, shapes and types are the expected ones."""
     state = unpacked(data)
     problem = problem_with(state, expected)
     if problem:
@@ -63,7 +63,7 @@ def checked(data: bytes, expected: State) -> bytes:
 
 
 def states_of(plan: Plan) -> tuple[State, State]:
-    """Names, shapes and types of the run's model, and of what of it is trained."""
+    """Names, shapes and types of the run's model, and of its trained parameters."""
     return _expected(plan.network.model_dump_json())
 
 

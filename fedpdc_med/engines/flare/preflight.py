@@ -1,4 +1,4 @@
-"""What a party can check before it starts its kit: that everything the kit will need is there."""
+"""Checks before a party starts its kit: is everything there that the kit needs?"""
 
 import datetime
 import json
@@ -17,7 +17,7 @@ from fedpdc_med.engines.flare.project import read_kit
 from fedpdc_med.engines.flare.provision import COMPONENTS, EXECUTOR, FILTER, JOBS, OWN_PROCESSES, authorization
 from fedpdc_med.imaging.reference import Check, read_reference
 
-# What else a hospital's local/ may have: its own site module, and FLARE's settings of the log and of rights.
+# What else a hospital's local/ may contain: its site file, and FLARE's settings for logs and rights.
 HARMLESS = ("hospital.py", "__pycache__", "authorization.json.default", "log_config.json", "log_config.json.default")
 RESOURCES = {
     "format_version",
@@ -51,31 +51,31 @@ def certificate(folder: Path) -> Check:
     (file,) = (folder / "startup").glob("*.crt")
     until = x509.load_pem_x509_certificate(file.read_bytes()).not_valid_after_utc
     left = (until - datetime.datetime.now(datetime.UTC)).days
-    found = f"valid for {left} more days" if left > 0 else "has run out; ask for a new kit"
+    found = f"valid for {left} more days" if left > 0 else "has expired; ask for a new kit"
     return Check("certificate", left > 0, found)
 
 
 def private_key(folder: Path) -> Check:
     (file,) = (folder / "startup").glob("*.key")
     private = not file.stat().st_mode & 0o077
-    found = "readable by its owner only" if private else f"others can read it: chmod 600 {file}"
+    found = "readable by its owner only" if private else f"other accounts can read it; use: chmod 600 {file}"
     return Check("private key", private, found)
 
 
 def data_folder(folder: Path) -> Check:
-    """The account that owns the kit runs it, so all that it will write must be that account's."""
+    """The account that owns the kit runs it, so everything it will write must belong to that account."""
     place, account = home().resolve(), folder.stat().st_uid
     if not place.is_dir():
         return Check("data folder", False, f"FEDPDC_HOME={place} does not exist")
     if place.stat().st_mode & 0o077:
-        return Check("data folder", False, f"other accounts can look into {place}: chmod 700 {place}")
+        return Check("data folder", False, f"other accounts can read {place}; use: chmod 700 {place}")
     for one in (place, *place.glob("*"), *place.glob("*/*")):
         if one.lstat().st_uid != account:
-            found = f"{one} belongs to another account than the kit: chown -R --reference={folder} {place}"
+            found = f"{one} and the kit belong to different accounts; use: chown -R --reference={folder} {place}"
             return Check("data folder", False, found)
-    for one in (place, place / "runs", place / "federation"):  # the last two are made when they are needed
+    for one in (place, place / "runs", place / "federation"):  # the last two are made when needed
         if one.exists() and not (one.stat().st_mode & 0o200 and os.access(one, os.W_OK)):
-            return Check("data folder", False, f"{one} cannot be written; chmod u+w {one}, or choose another disk")
+            return Check("data folder", False, f"{one} cannot be written; use: chmod u+w {one}, or choose another disk")
     return Check("data folder", True, f"{place} belongs to the kit's account and can be written")
 
 
@@ -85,11 +85,11 @@ def films(folder: Path, name: str) -> Check:
     except UserError as error:
         return Check("films", False, str(error))
     training = int((store.manifest["split"] == "train").sum())
-    return Check("films", training > 0, f"{training} of {len(store.manifest)} films to train on, module {site.name}")
+    return Check("films", training > 0, f"{training} of {len(store.manifest)} films are for training, site {site.name}")
 
 
 def policy(folder: Path) -> Check:
-    """The policies that a hospital should not lose by accident."""
+    """Checks that a hospital has not lost one of its policies by accident."""
     rules = {
         "authorization.json": _rights,
         "resources.json": _closed,
@@ -106,14 +106,14 @@ def policy(folder: Path) -> Check:
             kept = False
         if not kept:
             found = (
-                f"local/{name} is missing or allows more than it should; put back the kit's own, or ask for a new kit"
+                f"local/{name} is missing or allows more than it should; restore the kit's file, or ask for a new kit"
             )
             return Check("policy", False, found)
     return Check("policy", True, "only model state and named numbers leave; only the installed trainer runs")
 
 
 def _rights(found: Any) -> bool:
-    """As provisioned, or tightened: a right taken away, or all of them from a role."""
+    """As provisioned, or stricter: single rights removed, or all rights of a role."""
     ours = authorization("hospital")["permissions"]
     return all(
         role in ours
@@ -124,7 +124,7 @@ def _rights(found: Any) -> bool:
 
 
 def _closed(found: Any) -> bool:
-    """One class for jobs to name, and of FLARE's own parts those that a job needs, started behind our doors."""
+    """Only one class that jobs may name, and only those parts of FLARE that a job needs, started behind doors.py."""
     enforced = found.get("class_list_enforcement_mode", "enforce") == "enforce" and not found["allow_log_streaming"]
     parts = {one["id"]: one["path"] for one in found["components"]}
     ours = {**COMPONENTS, "process_launcher": JOBS["hospital"]}
@@ -133,7 +133,7 @@ def _closed(found: Any) -> bool:
 
 
 def _filtered(found: Any) -> bool:
-    """A job may name any scope of the site, so each must have the filter; other jobs get the default one."""
+    """A job may name any scope of the site, so each must have the filter; jobs that name none get the default scope."""
     filtered = {}
     for scope in found["scopes"]:
         ours = [one for one in scope["task_result_filters"] if one["path"] == FILTER and "direction" not in one]
@@ -160,4 +160,4 @@ def reachable(where: Address) -> Check:
         socket.create_connection((where.host, where.port), timeout=5).close()
     except OSError as error:
         return Check("coordinator", False, f"{where.host}, port {where.port}: {error.strerror or error}")
-    return Check("coordinator", True, f"{where.host}, port {where.port} answers")
+    return Check("coordinator", True, f"{where.host}, port {where.port} responds")

@@ -1,4 +1,4 @@
-"""project.toml: who takes part in a federation; kit.toml: whose kit it is."""
+"""project.toml: the parties of a federation; kit.toml: the owner of a kit."""
 
 import re
 import tomllib
@@ -14,9 +14,9 @@ from fedpdc_med.imaging.classes import CLASSES
 
 COORDINATOR_KIT = "coordinator"
 SERVER = "server"  # what FLARE itself calls the coordinator
-AUTHORITY = "authority"  # the consortium's own certificate authority: whoever has this folder can make kits
+AUTHORITY = "authority"  # the consortium's own certificate authority: anyone who has this folder can make kits
 
-LAUNCH = "fedpdc_med.engines.flare.launch"  # named, not imported: FLARE takes a second
+LAUNCH = "fedpdc_med.engines.flare.launch"  # by name, because importing FLARE takes a second
 Role = Literal["coordinator", "hospital", "administrator"]
 
 
@@ -40,9 +40,9 @@ class HospitalParty(Party):
 
 
 class Administrator(Party):
-    """`lead` starts and stops runs, `member` only looks."""
+    """`lead` starts and stops runs, `member` has read access only."""
 
-    name: str = Field(pattern=r"^[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+\.[A-Za-z]{2,}$")  # FLARE wants an e-mail address
+    name: str = Field(pattern=r"^[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+\.[A-Za-z]{2,}$")  # FLARE requires an e-mail address
     role: Literal["lead", "member"] = "lead"
 
 
@@ -50,7 +50,7 @@ class Project(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$")
-    coordinator: str  # the host name by which hospitals reach it; it stands in the coordinator's certificate
+    coordinator: str  # the host name by which hospitals reach it, which is in the coordinator's certificate
     port: int = Field(default=8002, ge=1, le=65535)
     valid_days: int = Field(default=360, ge=1)
     classes: tuple[str, ...] = CLASSES
@@ -61,13 +61,13 @@ class Project(BaseModel):
     @classmethod
     def _host_name(cls, name: str) -> str:
         if not re.fullmatch(r"([A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?\.)*[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?", name):
-            raise ValueError("write the host name that hospitals reach, for example coordinator.example.org")
+            raise ValueError("write the coordinator's host name, for example coordinator.example.org")
         return name
 
     @field_validator("hospital")
     @classmethod
     def _free(cls, hospitals: list[HospitalParty], info: ValidationInfo) -> list[HospitalParty]:
-        """Names become folders beside those of the coordinator and the authority."""
+        """Names become folders next to those of the coordinator and the authority."""
         taken = {COORDINATOR_KIT, SERVER, AUTHORITY, info.data.get("coordinator")}
         for hospital in hospitals:
             if hospital.name in taken:
@@ -80,7 +80,7 @@ class Project(BaseModel):
         names = [party.name for party in parties]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise ValueError(f"{twice[0]!r} stands there twice; every party has a name of its own")
+            raise ValueError(f"{twice[0]!r} appears twice; every party needs a unique name")
         return parties
 
     @property
@@ -93,13 +93,13 @@ class Project(BaseModel):
         """The first administrator who may start a run."""
         found = [person.name for person in self.administrator if person.role == "lead"]
         if not found:
-            raise UserError("project.toml names no administrator with role 'lead', so nobody may start a run")
+            raise UserError("project.toml names no administrator with role 'lead', who could start a run; add one")
         return found[0]
 
 
 def read_project(file: Path) -> Project:
     if not file.is_file():
-        raise UserError(f"{file}: there is no such project file; docs/deploy.md shows one")
+        raise UserError(f"{file}: there is no such project file; see docs/deploy.md for an example")
     try:
         return Project(**tomllib.loads(file.read_text(encoding="utf-8")))
     except UnicodeDecodeError:
@@ -114,7 +114,7 @@ def read_project(file: Path) -> Project:
 
 @dataclass(frozen=True)
 class Kit:
-    """Whose kit it is; written into it as kit.toml."""
+    """The owner of a kit, written into it as kit.toml."""
 
     name: str
     role: Role
@@ -125,4 +125,4 @@ def read_kit(folder: Path) -> Kit:
     try:
         return Kit(**tomllib.loads((folder / "kit.toml").read_text()))
     except (OSError, tomllib.TOMLDecodeError, TypeError):
-        raise UserError(f"{folder} is no start-up kit (kit.toml is missing or damaged)") from None
+        raise UserError(f"{folder} is not a startup kit (kit.toml is missing or corrupt)") from None

@@ -1,4 +1,4 @@
-"""Start-up kits for every party, made by FLARE's provisioning and closed further by our own policies."""
+"""Startup kits for every party, made by FLARE's provisioning and restricted further by our own policies."""
 
 import json
 import logging
@@ -20,22 +20,22 @@ from nvflare.lighter.provisioner import Provisioner
 from fedpdc_med.common.errors import UserError, WorkFailed
 from fedpdc_med.engines.flare.project import AUTHORITY, COORDINATOR_KIT, LAUNCH, Kit, Project
 
-AGREED = "agreed.json"  # in the authority's folder: what every kit has been told
+AGREED = "agreed.json"  # in the authority's folder: what every kit contains
 EXECUTOR = "fedpdc_med.engines.flare.executor.SiteTrainer"
 CONTROLLER = "fedpdc_med.engines.flare.controller.Rounds"
 FILTER = "fedpdc_med.engines.flare.policy.OnlyModelAndNumbers"
 JOBS = {"coordinator": f"{LAUNCH}.CoordinatorJobs", "hospital": f"{LAUNCH}.HospitalJobs"}
-COMPONENTS = {  # of FLARE's own, what a hospital needs for a job
+COMPONENTS = {  # the parts of FLARE that a hospital needs for a job
     "resource_manager": "nvflare.app_common.resource_managers.gpu_resource_manager.GPUResourceManager",
     "resource_consumer": "nvflare.app_common.resource_consumers.gpu_resource_consumer.GPUResourceConsumer",
 }
-GONE_AFTER = 40  # seconds without a sign of life; clients give one every 10
-# A party's own processes know each other by the kit's certificate too: other accounts of the machine stay outside.
+GONE_AFTER = 40  # seconds without a heartbeat; clients send one every 10
+# A party's own processes also identify each other by the kit's certificate, which keeps out other local accounts.
 OWN_PROCESSES = {
     "internal": {"scheme": "tcp", "resources": {"host": "localhost", "connection_security": "mtls"}},
 }
 ROLES = {"lead": "lead", "member": "member"}
-# FLARE's own ways to start, which lead past our doors, and its examples.
+# FLARE's own start scripts, which bypass doors.py, and its examples.
 NOT_OURS = (
     *(f"startup/{name}" for name in ("start.sh", "sub_start.sh", "stop_fl.sh", "fl_admin.sh", "readme.txt")),
     "startup/system_info.ipynb",
@@ -44,9 +44,9 @@ NOT_OURS = (
 
 
 def provision(project: Project, out: Path) -> list[Kit]:
-    """Write the kits that are not there yet; certificates made before are kept, so that a hospital can be added."""
+    """Write the kits that do not exist yet; existing certificates are kept, so that a hospital can be added."""
     out.mkdir(parents=True, exist_ok=True)
-    for left in out.glob(".*.partial"):  # of a provisioning that was interrupted
+    for left in out.glob(".*.partial"):  # from an interrupted provisioning
         shutil.rmtree(left)
     check_agreed(project, out)
     made = run_flare(project, out / AUTHORITY)
@@ -56,7 +56,7 @@ def provision(project: Project, out: Path) -> list[Kit]:
         folder, fresh = out / kit.name, made / (project.coordinator if kit.role == "coordinator" else kit.name)
         if folder.exists():
             continue
-        draft = out / f".{kit.name}.partial"  # a kit is there when it is whole: one with open doors must not go out
+        draft = out / f".{kit.name}.partial"  # so that no kit without its policies is ever sent
         shutil.copytree(fresh, draft)
         write_policies(kit, draft, project)
         write_pages(kit, draft, project)
@@ -69,7 +69,7 @@ def provision(project: Project, out: Path) -> list[Kit]:
 
 
 def agreed(project: Project) -> dict[str, Any]:
-    """What stands in every kit, so that kits made later must have the same."""
+    """What every kit contains, so that kits made later must contain the same."""
     return {
         "name": project.name,
         "coordinator": project.coordinator,
@@ -100,7 +100,7 @@ def parties(project: Project) -> list[Kit]:
 
 
 def run_flare(project: Project, folder: Path) -> Path:
-    """FLARE's own provisioning; the folder of fresh kits, one for each participant."""
+    """FLARE's own provisioning; returns the folder of new kits, one for each participant."""
     described = FlareProject(name=project.name, description="fedpdc_med")
     described.set_server(project.coordinator, "consortium", {"fed_learn_port": project.port})
     for hospital in project.hospital:
@@ -115,7 +115,7 @@ def run_flare(project: Project, folder: Path) -> Path:
     finally:
         os.umask(before)
     if context.get(CtxKey.BUILD_ERROR):
-        raise WorkFailed("FLARE could not make the kits; what it says stands above")
+        raise WorkFailed("FLARE could not make the kits; see its messages above")
     made = context.get(CtxKey.CURRENT_PROD_DIR)
     if not made:
         raise UserError(f"{folder} is full; remove old prod_* folders in it")
@@ -127,14 +127,14 @@ def write_pages(kit: Kit, folder: Path, project: Project) -> None:
     pages = Environment(loader=PackageLoader("fedpdc_med.engines.flare", "pages"), undefined=StrictUndefined)
     pages.trim_blocks = pages.lstrip_blocks = pages.keep_trailing_newline = True
     (folder / "READ_ME_FIRST.md").write_text(pages.get_template(f"{kit.role}.md.j2").render(kit=kit, project=project))
-    (folder / "readme.txt").unlink(missing_ok=True)  # FLARE's own, which starts things another way
+    (folder / "readme.txt").unlink(missing_ok=True)  # FLARE's own, which describes another way to start
     if kit.role != "administrator":
         unit = pages.get_template("unit.service.j2").render(kit=kit, project=project)
         (folder / f"fedpdc-{kit.name}.service").write_text(unit)
 
 
 def write_policies(kit: Kit, folder: Path, project: Project) -> None:
-    """Policies in the kit's local/ folder, which are the party's own to tighten."""
+    """Policies in the kit's local/ folder, which the party itself may make stricter."""
     local = folder / "local"
     for file in NOT_OURS:
         (folder / file).unlink(missing_ok=True)
@@ -143,14 +143,14 @@ def write_policies(kit: Kit, folder: Path, project: Project) -> None:
     for name in ("authorization.json", "authorization.json.default"):  # with neither, FLARE would allow everything
         write_json(local / name, authorization(kit.role))
     resources = json.loads((local / "resources.json.default").read_text())
-    (local / "resources.json.default").unlink()  # without resources.json, FLARE would take it; now it does not start
+    (local / "resources.json.default").unlink()  # FLARE would use it if resources.json were missing
     if kit.role == "coordinator":
         resources["class_allow_list"] = [CONTROLLER]
         resources["servers"][0]["heart_beat_timeout"] = GONE_AFTER
         (scheduler,) = [one for one in resources["components"] if one["id"] == "job_scheduler"]
         scheduler["args"]["max_jobs"] = 1  # jobs of one run must not overlap
     else:
-        # Whatever a job asks for, a hospital builds this one class: no launcher of commands, no other trainer.
+        # Whatever a job asks for, a hospital creates this one class only: no command launcher, no other trainer.
         resources["class_allow_list"] = [EXECUTOR]
         resources["allow_log_streaming"] = False
         write_json(local / "privacy.json", privacy(project))
@@ -163,7 +163,7 @@ def write_policies(kit: Kit, folder: Path, project: Project) -> None:
 
 
 def authorization(role: str) -> dict[str, Any]:
-    """Leads submit and stop jobs, members look; nobody brings code, runs a command or reads files at a site."""
+    """Leads submit and stop jobs, members can only look; nobody sends code, runs commands or reads files at a site."""
     lead = {
         "submit_job": "any",
         "clone_job": "n:submitter",
@@ -176,14 +176,14 @@ def authorization(role: str) -> dict[str, Any]:
         "server-predeployed-flwr": "none",
     }
     member = {"view": "any"}
-    if role == "hospital":  # rights to single commands count before those to their kind; errors may name files
+    if role == "hospital":  # rights to single commands override those to their category; errors may name files
         for rights in (lead, member):
             rights |= {"show_errors": "none", "show_stats": "none"}
     return {"format_version": "1.0", "permissions": {"lead": lead, "member": member}}
 
 
 def privacy(project: Project) -> dict[str, Any]:
-    """FLARE applies these filters to every result that a job would send, whatever the job says."""
+    """FLARE applies these filters to every result that a job sends, whatever the job says."""
     only = {"path": FILTER, "args": {"classes": list(project.classes)}}
     scope = {"name": "default", "properties": {}, "task_result_filters": [only], "task_data_filters": []}
     return {"scopes": [scope], "default_scope": "default"}

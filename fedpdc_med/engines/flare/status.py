@@ -1,4 +1,4 @@
-"""How a federation stands, for people: who is connected, which round, and the last score and weight of each site."""
+"""The status of a federation: who is connected, which round, and the last score and weight of each site."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +33,7 @@ def who_is_there(admin_kit: Path) -> list[str]:
 
 
 def status_of(run: Run | None, there: list[str]) -> Status:
-    """A run's last line beside who is connected now; without a run only the latter."""
+    """A run's last round together with who is connected now; without a run, only the latter."""
     rounds = run.rounds if run else []
     last = rounds[-1].sites if rounds else {}
     names = sorted({*(run.sites if run else ()), *there, *last})
@@ -49,7 +49,7 @@ def status_of(run: Run | None, there: list[str]) -> Status:
 
 
 def latest_run(runs: Path) -> Run | None:
-    """The federation's run that was written to last."""
+    """The most recently updated run of a federation."""
     found = [Run(file.parent) for file in runs.glob("*/config.toml")]
     ours = [run for run in found if is_federations(run)]
     return max(ours, key=last_moved, default=None)
@@ -58,10 +58,10 @@ def latest_run(runs: Path) -> Run | None:
 def is_federations(run: Run) -> bool:
     try:
         return isinstance(run.config, FederationRun)
-    except UserError:  # somebody else's run, or a damaged one, beside it
+    except UserError:  # someone else's run in the same folder, or a corrupt one
         return False
 
 
 def last_moved(run: Run) -> float:
-    """A round changes rounds.jsonl; config.toml mostly stays as it was made."""
+    """A round changes rounds.jsonl; config.toml rarely changes."""
     return max(file.stat().st_mtime for file in (run.rounds_file, run.config_file) if file.exists())

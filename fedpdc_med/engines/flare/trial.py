@@ -1,4 +1,4 @@
-"""`fedpdc federation try`: a whole federation on this machine, with certificates, processes and phantom films."""
+"""`fedpdc federation try`: a complete federation on this machine, with certificates, processes and synthetic films."""
 
 import contextlib
 import shutil
@@ -33,16 +33,16 @@ SITE = HospitalSite(
 
 
 def trial_sites(folder: Path | None) -> list[HospitalSite]:
-    """The hospitals of a folder that take part, or three of those that come along."""
+    """The participating sites of a folder, or three of the bundled sites."""
     found = [site for site in load_sites(folder or shipped("sites")) if site.takes_part]
     chosen = found if folder else [site for site in found if site.name in DEFAULT_SITES]
     if not chosen:
-        raise UserError("no hospital of this folder takes part")
+        raise UserError("no site file in this folder has takes_part = True; add a participating site")
     return chosen
 
 
 class Trial:
-    """Folders as on separate machines: each party has its kit and its own data folder, and sees no other's."""
+    """Folders as on separate machines: each party has its own kit and data folder, and sees nobody else's."""
 
     def __init__(self, folder: Path, sites: list[HospitalSite], sources: FilmSources) -> None:
         self.folder, self.sites, self.sources = folder, sites, sources
@@ -66,14 +66,14 @@ class Trial:
         return self.folder / "data" / party
 
     def _settle(self, site: HospitalSite) -> None:
-        """What a hospital does itself: its film store in its data folder, its module in its kit."""
+        """What a hospital does itself: put its film store into its data folder and its site file into its kit."""
         shutil.copytree(self.sources.stores[site.name].folder, self.data(site.name) / "sites" / site.name)
         hidden = site.privacy.model_dump() if site.privacy else None
         text = MODULE.format(name=site.name, title=site.title, settings=site.settings.model_dump(), privacy=hidden)
         (self.kits / site.name / "local" / "hospital.py").write_text(text)
 
     def start(self, parties: Parties) -> None:
-        """The coordinator first: a hospital that finds nobody waits ten seconds before it tries again."""
+        """The coordinator first: a hospital that cannot connect waits ten seconds before it tries again."""
         self.start_one(parties, COORDINATOR_KIT)
         while not listens(self.project.port):
             parties.check()
@@ -82,19 +82,19 @@ class Trial:
             self.start_one(parties, site.name)
 
     def start_one(self, parties: Parties, party: str, **environment: str) -> None:
-        """One thread each, like the local engine's workers: the same bits, and no fight over the cores."""
+        """One thread each, like the local engine's workers: bit-identical results, and no competition for cores."""
         with (self.kits / party / "console.txt").open("ab") as console:
             parties.start(self.kits / party, self.data(party), console, OMP_NUM_THREADS="1", **environment)
 
     def begin(self, out: Path, plan: Plan, overwrite: bool) -> Run:
-        """A new run in the folder `out`, where the coordinator finds it among its runs."""
+        """A new run in the folder `out`, which the coordinator finds among its runs."""
         run = start_run(out, plan, self.project.sites, self.sources.reference, overwrite)
         link = self.data(COORDINATOR_KIT) / "runs" / out.name
         link.symlink_to(out.resolve())
         return run
 
     def run(self, run: Run, pace: Pace, on_round: Callable[[Run], None]) -> None:
-        """Job after job until the rounds are done."""
+        """Run jobs until all rounds are complete."""
         known = Run(self.data(COORDINATOR_KIT) / "runs" / run.folder.name)
         run_jobs(self.admin_kit, run.plan, known, list(self.project.sites), pace, on_round)
         draw_skew(run.folder)
@@ -102,13 +102,13 @@ class Trial:
 
 @contextlib.contextmanager
 def scratch() -> Iterator[Path]:
-    """A folder that goes away, also when this process is asked to end."""
+    """A temporary folder, which is deleted even if this process is told to end."""
     with ended_by_signals(), tempfile.TemporaryDirectory(prefix="fedpdc-try-") as folder:
         yield Path(folder)
 
 
 def draw_skew(folder: Path) -> None:
-    """What the sites said they trained on, which the coordinator learns from their answers."""
+    """Draw the label distribution that the sites reported in their answers."""
     run = read_run(folder)
     counts = training_counts(run.sites, run.classes)
     label_distribution(counts.to_numpy(), list(counts.index), run.classes, folder / "label_distribution.png")

@@ -307,10 +307,10 @@ class Trainer:
     ("word", "told"),
     [
         ("protocol", "install the same version at both"),
-        ("version", "another version than the coordinator's, 99.0.1"),
-        ("processing", "ingest them again there, with --size 48 --fit crop"),
+        ("version", "not the coordinator's version, 99.0.1"),
+        ("processing", "ingest them again at the site, with --size 48 --fit crop"),
         ("site-file", "fedpdc federation check"),
-        ("no-films", "no film to train on of the classes a, b, c"),
+        ("no-films", "no training films of the classes a, b, c"),
         ("privacy", "method scaffold sends more"),
         ("privacy-spent", "its own limit of epsilon"),
     ],

@@ -69,7 +69,7 @@ def test_a_run_goes_on_with_its_own_reference_set_only(begin, sources):
     run, reference = begin(), sources.reference
     check_reference(run.config, reference)
     store = replace(reference.store, info={**reference.store.info, "manifest_sha256": "f" * 64})
-    with pytest.raises(UserError, match="not the one this run was started with"):
+    with pytest.raises(UserError, match="not the one this run started with"):
         check_reference(run.config, replace(reference, store=store))
 
 

@@ -254,14 +254,14 @@ def test_a_data_folder_must_be_the_kits_accounts_own(kits, tmp_path, monkeypatch
     assert "does not exist" in data_folder(kit).found
     (tmp_path / "data" / "runs").mkdir(parents=True)
     (tmp_path / "data").chmod(0o750)
-    assert "other accounts can look into" in data_folder(kit).found
+    assert "other accounts can read" in data_folder(kit).found
     (tmp_path / "data").chmod(0o700)
     assert data_folder(kit).holds
     (tmp_path / "data" / "runs").chmod(0o500)
     assert "runs cannot be written" in data_folder(kit).found
     if os.geteuid() == 0:
         os.chown(tmp_path / "data" / "runs", 4321, -1)
-        assert "runs belongs to another account" in data_folder(kit).found
+        assert "runs and the kit belong to different accounts" in data_folder(kit).found
 
 
 def test_a_kit_starts_under_its_own_name(kits):

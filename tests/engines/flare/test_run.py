@@ -36,7 +36,7 @@ def give(sources, tmp_path, monkeypatch):
 
 def test_a_run_is_continued_with_its_own_settings_and_reference_only(give, tmp_path):
     for _ in range(2):
-        with pytest.raises(UserError, match="no start-up kit"):
+        with pytest.raises(UserError, match="not a startup kit"):
             give()
     with pytest.raises(UserError, match=r"rounds = 3, not 4.*another --name") as refused:
         give(rounds=4)
