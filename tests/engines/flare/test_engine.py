@@ -121,7 +121,7 @@ def test_an_answer_that_comes_as_its_round_closes_is_not_taken_for_one_of_the_ne
     ("change", "says"),
     [
         ({"site": "south"}, "another site's name"),
-        ({"round": 2}, "of round 2"),
+        ({"round": 2}, "for round 2"),
         ({"numbers": {"films": 0, "loss": 0.5}}, "no film"),
         ({"numbers": {"films": -7, "loss": 0.5}}, "not a count"),
         ({"numbers": {"films": 10**9, "loss": 0.5}}, "too large"),
