@@ -27,7 +27,7 @@ from fedpdc_med.cli.options import (
 from fedpdc_med.cli.terminal import console, print_section, print_table
 from fedpdc_med.common.errors import UserError
 from fedpdc_med.common.interrupts import ends_at_once
-from fedpdc_med.common.paths import home, shipped, site_store
+from fedpdc_med.common.paths import home, program, shipped, site_store
 from fedpdc_med.common.processes import cores
 
 if TYPE_CHECKING:
@@ -94,16 +94,17 @@ def simulate(
             )
     hospitals = load_sites(sites or shipped("sites"))
     sources = open_films(hospitals, reference, seed, workers)
-    runs = {}
+    runs: dict[str, Run] = {}
     for name, folder in folders.items():
         plan = plan_for(made[name], sources.reference, rounds=rounds, model=model, norm=layers, tau=tau, seed=seed)
+        ahead = 0 if runs else len(folders)  # the first of them says what all will take
         with ends_at_once():
             if resume and (folder / "config.toml").exists():
                 runs[name] = read_run(folder)
                 config = same_run(runs[name], plan, privacy)
                 if simulation.fingerprints(sources) != config.data.fingerprints:
                     raise UserError(f"{folder} contains a run with different sites or films; choose another --out")
-                simulation.resume(runs[name], config, sites, workers)
+                simulation.resume(runs[name], config, sites, workers, ahead)
             else:
                 runs[name] = simulation.start(
                     plan,
@@ -115,6 +116,7 @@ def simulate(
                     privacy=privacy,
                     sites_folder=sites,
                     reference=reference,
+                    runs=ahead,
                 )
     print_result(runs, method)
 
@@ -148,7 +150,7 @@ def partition(
         counts = [str(int((films["label"] == label).sum())) for label in classes]
         rows.append([name, *counts, str(len(films)), str(films["patient"].nunique())])
     print_table(f"{site}, partitioned into {sites} sites", ["site", *classes, "films", "patients"], rows)
-    console.print(f"Next: fedpdc simulate --sites {out}")
+    console.print(f"Next: {program()} simulate --sites {out}")
 
 
 def compare(
@@ -186,7 +188,7 @@ def print_result(runs: "dict[str, Run]", main: str) -> None:
     for section in closing(runs, main):
         print_section(section)
     console.print(f"Run directories: {', '.join(str(run.folder) for run in runs.values())}", soft_wrap=True)
-    console.print(f"Next, in your browser: fedpdc review {runs[main].folder}", soft_wrap=True)
+    console.print(f"Next, in your browser: {program()} review {runs[main].folder}", soft_wrap=True)
     if "solo" not in runs and runs[main].config.kind == "simulation":
         console.print("To compare with local-only training and FedAvg: add --compare solo,fedavg")
     console.print(RESEARCH_USE_ONLY)

@@ -2,6 +2,8 @@
 
 import os
 import re
+import shutil
+import sys
 import sysconfig
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +24,14 @@ def shipped(name: str) -> Path:
     if in_source_tree.exists():
         return in_source_tree
     return Path(sysconfig.get_path("data")) / "share" / "fedpdc_med" / name
+
+
+def program() -> str:
+    """How to type `fedpdc` in a new shell: with its path, where the program is not on PATH."""
+    here = Path(sys.executable).with_name("fedpdc")
+    if shutil.which("fedpdc") or not here.exists():
+        return "fedpdc"
+    return str(here.relative_to(Path.cwd()) if here.is_relative_to(Path.cwd()) else here)
 
 
 @contextmanager

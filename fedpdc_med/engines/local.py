@@ -1,4 +1,4 @@
-"""Sites as tasks of persistent processes on this machine, one thread each, or of this process on a GPU."""
+"""Sites as tasks of persistent processes on this machine, with one thread each, or of this process on a GPU."""
 
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -12,6 +12,7 @@ import torch
 from fedpdc_med.common.errors import WorkFailed
 from fedpdc_med.common.processes import Lost, Workers
 from fedpdc_med.common.progress import progress
+from fedpdc_med.engines.estimate import say_beforehand
 from fedpdc_med.engines.shared import Shared
 from fedpdc_med.engines.worker import AtCoordinator, AtSites, Bench
 from fedpdc_med.federation.coordinator import Coordinator
@@ -21,16 +22,19 @@ from fedpdc_med.federation.protocol import Assignment, Engine, Failure, R, Updat
 from fedpdc_med.methods.server import CoordinatorTask
 from fedpdc_med.runs.directory import Run
 
-CHUNK = 2500  # films a prediction task takes; fixed, so that the number of workers cannot change a bit
+CHUNK = 2500  # films per prediction task; fixed, so that the number of workers cannot change the result
 DIED_TWICE = (
     "a worker process died twice; is there enough memory? "
-    "The rounds so far are kept, and the run can be resumed, with fewer --workers if need be"
+    "The rounds so far are saved; resume the run, with fewer --workers if necessary"
 )
 Task = tuple[Any, ...]  # a function of `Here`, and its other arguments
 
 
-def run_rounds(federation: LocalFederation, run: Run, workers: int, label: str) -> None:
-    """Run what is left of the rounds, then write the final model and its predictions."""
+def run_rounds(federation: LocalFederation, run: Run, workers: int, label: str, runs: int = 1) -> None:
+    """Run what is left of the rounds, then write the final model and its predictions.
+
+    `runs`: how many runs like this one the command has ahead, for what it says beforehand; 0: it has said it.
+    """
     federation = arranged(federation)
     federation.check()
     if run.finished:
@@ -38,6 +42,8 @@ def run_rounds(federation: LocalFederation, run: Run, workers: int, label: str) 
     engine, rounds = open_engine(federation, workers), federation.plan.rounds
     try:
         coordinator = Coordinator(federation.plan, federation.coordinator, engine, run)
+        if runs:
+            say_beforehand(federation, run.folder, rounds - coordinator.progress.round, workers, runs)
         with progress(label, rounds) as step:
             step(coordinator.progress.round)
             while coordinator.progress.round < rounds:
@@ -96,15 +102,15 @@ def _do(here: Here, task: Task) -> Any:
     work, *arguments = task
     try:
         return work(here, *arguments)
-    except Exception as error:  # is an answer too: the process is sound
+    except Exception as error:  # an error is an answer too: the process is still usable
         error.add_note(traceback.format_exc())
         return error
 
 
 class ProcessEngine:
-    """Worker processes; one that dies (out of memory, say) is replaced, and only the site that kills two fails.
+    """Worker processes; one that dies (out of memory, say) is replaced, and only a site that kills two of them fails.
 
-    They outlive the engine, for the next method of the same command.
+    They are kept after the engine is closed, for the next method of the same command.
     """
 
     kept: "ClassVar[list[Workers[Task, Any]]]" = []
@@ -143,7 +149,7 @@ class ProcessEngine:
 
 
 def _sound(answer: Any) -> Any:
-    """Without this answer the round cannot end."""
+    """The answer, or an error: without it the round cannot end."""
     if isinstance(answer, Lost):
         raise WorkFailed(DIED_TWICE)
     if isinstance(answer, Exception):

@@ -28,6 +28,7 @@ def start(
     privacy: Privacy | None = None,  # of every site, in place of what its site file says
     sites_folder: Path | None = None,
     reference: Path | None = None,
+    runs: int = 1,  # how many like this one the command has ahead; 0: it has said what they take
 ) -> Run:
     sites = hidden(sites, privacy)
     federation = local_federation(sites, sources, plan)
@@ -49,11 +50,11 @@ def start(
         counts = training_counts(config.sites, plan.classes)
         picture = run.folder / "label_distribution.png"
         label_distribution(counts.to_numpy(), list(counts.index), plan.classes, picture)
-        run_rounds(federation, run, workers, plan.method.name)
+        run_rounds(federation, run, workers, plan.method.name, runs)
     return run
 
 
-def resume(run: Run, config: SimulationRun, sites_folder: Path | None, workers: int) -> None:
+def resume(run: Run, config: SimulationRun, sites_folder: Path | None, workers: int, runs: int = 1) -> None:
     """Continue a simulation; its hospitals and films must be the ones it was started with."""
     if sites_folder is None and config.data.sites_folder:  # site files are code, and a run may come from anybody
         named = Path(config.data.sites_folder).name
@@ -71,7 +72,7 @@ def resume(run: Run, config: SimulationRun, sites_folder: Path | None, workers: 
         sites = hidden(sites, config.privacy)
         for name, now in site_summaries(sites, sources, config.plan).items():
             check_same_ways(run, name, config.sites[name], now)
-        run_rounds(local_federation(sites, sources, config.plan), run, workers, config.plan.method.name)
+        run_rounds(local_federation(sites, sources, config.plan), run, workers, config.plan.method.name, runs)
 
 
 def hidden(sites: Sequence[HospitalSite], privacy: Privacy | None) -> list[HospitalSite]:
