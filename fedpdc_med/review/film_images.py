@@ -21,6 +21,7 @@ from fedpdc_med.imaging.store import original_shapes, read_store
 from fedpdc_med.runs.directory import Run
 from fedpdc_med.runs.schema import BenchmarkRun, ImageSource
 
+REFERENCE = "reference"  # the name of the public reference set among the sites of a run
 ELSEWHERE = (
     "The films of {site} are not on this machine, or were ingested again since the run. "
     "Films never leave their site: to see them, open the review app there, with FEDPDC_HOME set to its data folder."
@@ -64,7 +65,11 @@ class RunImages:
         ]
 
     def why_not(self, site: str) -> str:
-        return self.absent.get(site, ELSEWHERE.format(site=site or "this run"))
+        return self.absent.get(site, ELSEWHERE.format(site=called(site) or "this run"))
+
+
+def called(site: str) -> str:
+    return "the public reference set" if site == REFERENCE else site
 
 
 def images_of(view: Run) -> RunImages:
@@ -79,12 +84,12 @@ def _stores(view: Run, wanted: dict[str, str]) -> RunImages:
     held, absent = {}, {}
     for site, fingerprint in wanted.items():
         if fingerprint not in folders:
-            absent[site] = ELSEWHERE.format(site=site)
+            absent[site] = ELSEWHERE.format(site=called(site))
             continue
         try:
             store = read_store(folders[fingerprint])
         except (UserError, OSError, ValueError, KeyError):
-            absent[site] = f"The film store of {site} is damaged; ingest its films again."
+            absent[site] = f"The film store of {called(site)} is damaged; ingest its films again."
             continue
         held[site] = SiteImages(store.films, store.manifest)
     return RunImages(held, absent)

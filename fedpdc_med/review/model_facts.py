@@ -182,7 +182,7 @@ def _never_used(view: Run, site: str) -> bool:
 def _role(view: Run, site: str) -> str:
     if not view.sites.get(site, SiteSummary()).takes_part:
         return "external"
-    return "no update used" if _never_used(view, site) else "participating"
+    return "no update used" if _never_used(view, site) else "training"
 
 
 def _reported(number: int | None) -> str:

@@ -23,6 +23,7 @@ from fedpdc_med.review.style import (
     colour_of,
     cut,
     nested,
+    roomier_sides,
     round_of,
     ticks,
 )
@@ -69,7 +70,7 @@ def intervals(chart: Chart) -> go.Figure:
                 x=1, xref="paper", y=row, text=drawn(text), showarrow=False, xanchor="left", font={"color": MUTED}
             )
         one.update_layout(margin={"r": 10 + 8 * max(map(len, frame["beside"]), default=0)})
-    _lines_across(one, marks.get("lines", {}))
+    _lines_across(one, marks.get("lines", {}), marks.get("span", (0, 1)))
     one.update_xaxes(range=marks.get("span"), tickformat=f"{sign}.2~f" if sign else None)
     return _named_rows(one, frame["name"])
 
@@ -96,6 +97,7 @@ def matrix(chart: Chart) -> go.Figure:
         ygap=1,
         customdata=[[f"{drawn(row)}, {drawn(column)}" for column in frame.columns] for row in frame.index],
         hovertemplate="%{customdata}: %{z:.2f}<extra></extra>",
+        showscale=text is None or not marks.get("square"),  # the cells of a confusion matrix say it
         colorbar={"title": {"text": marks.get("shade", ""), "side": "right"}, "thickness": 12},
     )
     for row, column, kind in marks.get("outlined", ()):
@@ -213,7 +215,7 @@ def curves(chart: Chart) -> go.Figure:
             line={"color": colour_of(place), "dash": dash, "width": 2.5},
             hovertemplate=f"{chart.axes[0]} %{{x:.2f}}<br>{chart.axes[1]} %{{y:.2f}}<extra>{drawn(name)}</extra>",
         )
-    _lines_across(one, marks.get("lines", {}), at=0.04)
+    _lines_across(one, marks.get("lines", {}), (0, 1), at=0.04)
     one.update_xaxes(range=[0, 1])
     one.update_yaxes(range=[0, 1.02])
     return one.update_layout(legend={"y": -0.22, "yanchor": "top"}, margin={"t": 10})
@@ -323,15 +325,17 @@ def _dotted() -> dict[str, Any]:
     return {"color": MUTED, "dash": "dot", "width": 1}
 
 
-def _lines_across(one: go.Figure, places: Mapping[str, float], at: float = 1.0) -> None:
-    """Upright lines: a full one without a word, dotted ones with theirs beside them, on the side with more room."""
+def _lines_across(one: go.Figure, places: Mapping[str, float], span: tuple[float, float], at: float = 1.0) -> None:
+    """Upright lines: a full one without a word, dotted ones with their word on the side with more room."""
+    sides = roomier_sides(places, span)
     for word, place in places.items():
         one.add_vline(x=place, line={"color": MUTED, "dash": "dot", "width": 2} if word else {"color": INK, "width": 2})
         if word:
-            side = "right" if place > 0.5 else "left"
+            anchor = "right" if sides[word] == "left" else "left"
             one.add_annotation(
-                x=place, y=at, yref="paper", yanchor="bottom", text=drawn(word), showarrow=False, xanchor=side,
-                xshift=-4 if side == "right" else 4, font={"color": MUTED, "size": 12}, bgcolor="rgba(255,255,255,0.6)",
+                x=place, y=at, yref="paper", yanchor="bottom", text=drawn(word), showarrow=False, xanchor=anchor,
+                xshift=-4 if anchor == "right" else 4, font={"color": MUTED, "size": 12},
+                bgcolor="rgba(255,255,255,0.6)",
             )  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 """What all charts share: colours, dashes, and names shortened to the space available."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -28,6 +28,17 @@ def round_of(place: int) -> int:
 def cut(text: object, longest: int) -> str:
     words = " ".join(str(text).split())
     return words if len(words) <= longest else words[: longest - 1] + "…"
+
+
+def roomier_sides(places: Mapping[str, float], span: tuple[float, float] = (0.0, 1.0)) -> dict[str, str]:
+    """For each word at an upright line: the side with more room, up to the next line with a word or the edge."""
+    marked = sorted({*span, *(place for word, place in places.items() if word)})
+    sides = {}
+    for word, place in places.items():
+        left = place - max((one for one in marked if one < place), default=place)
+        right = min((one for one in marked if one > place), default=place) - place
+        sides[word] = "left" if left > right else "right"
+    return sides
 
 
 def nested(lines: pd.DataFrame, smallest: float = 7) -> np.ndarray:

@@ -30,6 +30,7 @@ from fedpdc_med.review.style import (
     colour_of,
     cut,
     nested,
+    roomier_sides,
     round_of,
 )
 
@@ -79,7 +80,7 @@ def intervals(chart: Chart, one: Figure) -> None:
         axes.plot(point["value"], row, "o", color=colour, mfc="white" if point.get("open") else colour, markersize=6)
     beside = [f" ({text})" for text in frame["beside"]] if "beside" in frame else [""] * len(frame)
     _named_rows(axes, [cut(name, 24) + text for name, text in zip(frame["name"], beside, strict=True)])
-    _lines_across(axes, marks.get("lines", {}))
+    _lines_across(axes, marks.get("lines", {}), marks.get("span", (0, 1)))
     if "span" in marks:
         axes.set_xlim(*marks["span"])
     axes.grid(axis="x", color=GRID, lw=0.8)
@@ -173,7 +174,7 @@ def curves(chart: Chart, one: Figure) -> None:
         if "low" in curve:
             axes.fill_between(curve["x"], curve["low"], curve["high"], color=colour_of(place), alpha=0.15, lw=0)
         axes.plot(curve["x"], curve["y"], style, color=colour_of(place), lw=1.6, label=cut(name, 24))
-    _lines_across(axes, marks.get("lines", {}))
+    _lines_across(axes, marks.get("lines", {}), (0, 1))
     axes.set_xlim(0, 1)
     axes.set_ylim(0, 1.02)
     axes.grid(color=GRID, lw=0.8)
@@ -231,13 +232,14 @@ def _errors(frame: pd.DataFrame, value: str) -> np.ndarray:
     return np.stack([frame[value] - frame["low"], frame["high"] - frame[value]]).clip(min=0)
 
 
-def _lines_across(axes: Axes, places: Mapping[str, float]) -> None:
+def _lines_across(axes: Axes, places: Mapping[str, float], span: tuple[float, float]) -> None:
+    sides = roomier_sides(places, span)
     for word, place in places.items():
         axes.axvline(place, color=MUTED if word else INK, ls=":" if word else "-", lw=1)
         if word:
             axes.annotate(
                 word, (place, 1), xycoords=("data", "axes fraction"), fontsize=7, color=MUTED, va="bottom",
-                ha="right" if place > 0.5 else "left",
+                ha="right" if sides[word] == "left" else "left",
             )  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from fedpdc_med.evaluation.sites import site_by_class
 from fedpdc_med.review import plotly_charts, svg_charts
 from fedpdc_med.review.sections import calibration, comparison, contributions, operating_points, overview, recall
 from fedpdc_med.review.sections.confusion import matrix_chart
+from fedpdc_med.review.style import roomier_sides
 from fedpdc_med.runs.listing import Choice, open_run
 from fedpdc_med.runs.predictions import select, spoken
 
@@ -244,3 +245,10 @@ def test_twenty_lines_have_twenty_looks():
     frame = wide(2, range(9))
     looks = {(line.line.color, line.line.dash) for line in plotly_charts.figure(over_rounds(frame)).data}
     assert len(looks) == 9
+
+
+def test_words_at_lines_that_are_close_go_to_different_sides():
+    sides = roomier_sides({"chance": 0.5, "possible risk": 0.6, "high risk": 0.8}, (0.3, 1.02))
+    assert sides == {"chance": "left", "possible risk": "right", "high risk": "right"}
+    assert roomier_sides({"": 0.25, "chosen": 0.3})["chosen"] == "right"
+    assert roomier_sides({"chosen": 0.7}) == {"chosen": "left"}

@@ -271,6 +271,6 @@ def test_what_hospitals_did_not_report_is_not_a_number(tmp_path, write_run, edit
     assert ["Participating sites", "1 site; no update from hill was used"] in read.tables["Model and training"]
     head, harbor, hill = read.tables["Sites and training films"]
     assert [dict(zip(head, row, strict=True))["patients"] for row in (harbor, hill)] == ["not reported", "not reported"]
-    assert (harbor[1], hill[1]) == ("participating", "no update used")
+    assert (harbor[1], hill[1]) == ("training", "no update used")
     assert (harbor[2], hill[2]) == ("60", "not reported")
     assert set(hill[4:]) == {""}

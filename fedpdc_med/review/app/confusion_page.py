@@ -9,6 +9,7 @@ from fedpdc_med.common.errors import UserError
 from fedpdc_med.evaluation.confusion import confusion, dangerous_cells, films_of_cell
 from fedpdc_med.review.app import cache
 from fedpdc_med.review.app.widgets import PLOTLY, ROOMY, plain, show
+from fedpdc_med.review.film_images import REFERENCE
 from fedpdc_med.review.gradcam import LABEL, maps, side_by_side
 from fedpdc_med.review.plotly_charts import drawn, figure
 from fedpdc_med.review.sections import chosen
@@ -19,6 +20,7 @@ from fedpdc_med.runs.predictions import GLOBAL, spoken
 
 BESIDE = 6  # classes up to which cells are readable on half a page
 FILMS_A_PAGE, ACROSS = 6, 2
+REFERENCE_SET = "public reference set"
 MATRIX, CELL, PAGE = "confusion_matrix", "confusion_cell", "confusion_page"
 Cell = tuple[str, str]
 
@@ -148,7 +150,7 @@ def draw_films(run: Run, choice: Choice, some: pd.DataFrame, called: str) -> Non
                 if picture is not None:
                     st.image(picture, width="stretch", alt=f"Film {row.film} and its Grad-CAM map")
                 site = str(row.site)
-                facts = [run.title_of(site) if site else "", row.view, row.sex, row.age_band]
+                facts = [REFERENCE_SET if site == REFERENCE else run.title_of(site), row.view, row.sex, row.age_band]
                 st.markdown(plain(f"Predicted as {spoken(called)} with probability {row.confidence:.2f}"))
                 about = ", ".join(str(fact) for fact in facts if fact)
                 st.caption(plain(f"Film {row.film}" + (f" · {about}" if about else "")))

@@ -53,7 +53,7 @@ def explore(run: Run, choice: Choice, frame: pd.DataFrame, label: str, found: Th
     places = described.decimals(start)
     key = f"operating_at {run.name} {choice.model} {choice.split} {label} {start:.{places}f}"
     at = sliding.slider("Threshold", 0.0, 1.0, start, 10.0**-places, format=f"%.{places}f", key=key)
-    asked = f"Prevalence of {plain(spoken(label))} where you work (%)"
+    asked = f"Your prevalence of {plain(spoken(label))} (%)"
     percent = prevailing.number_input(asked, 0.0, 100.0, 10.0, 1.0, key="operating_prevalence")
     if not known or at != start:
         st.info(described.OWN)

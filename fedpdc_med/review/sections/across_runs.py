@@ -104,7 +104,7 @@ def site_by_site(run: Run, solo: Run | None) -> Section:
                 "site": row["site"],
                 "weight": f"{row['weight']:.2f}" if row["status"] == "ok" else row["status"],
                 "rarest class": f"{row['rarest']} ({row['rarest_films']})",
-                "recall (rarest class)": rarest,
+                "its recall": rarest,
                 "macro recall": macro,
             }
         )
@@ -131,7 +131,7 @@ def side_by_side(found: Sequence[RunNumbers], split: str, baseline: str) -> Sect
         f"Difference from {baseline}, paired by seed (paired t-test, Holm-adjusted p)": differences(
             list(found), baseline
         ),
-        "Recall of each site's rarest class, whose mean is `rarest` above": site_table(list(found)),
+        "Recall of each site's rarest class (the mean over the sites is above)": site_table(list(found)),
     }
     return Section("", tables=tuple(Table(title, upright(frame)) for title, frame in tables.items() if len(frame)))
 

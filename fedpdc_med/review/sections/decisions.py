@@ -29,7 +29,7 @@ def current(run: Run, choice: Choice) -> Section:
         rows.append(
             {
                 "class": spoken(stand.label),
-                "recall": two_decimals(row["recall"]) + (f" ({inside})" if inside else ""),
+                "recall (95% CI)": two_decimals(row["recall"]) + (f" ({inside})" if inside else ""),
                 "correct": f"{row['correct']} of {row['total']}",
                 "decision": stand.words,
                 "by": last.reviewer if last else "",

@@ -16,7 +16,7 @@ from fedpdc_med.evaluation.shortcuts import (
     class_from_shape,
     source_from_image,
 )
-from fedpdc_med.review.film_images import ImageSample, RunImages, gather, images_of
+from fedpdc_med.review.film_images import REFERENCE, ImageSample, RunImages, gather, images_of
 from fedpdc_med.review.model_facts import is_medical
 from fedpdc_med.runs.directory import Run
 from fedpdc_med.runs.listing import unfinished
@@ -24,7 +24,6 @@ from fedpdc_med.runs.predictions import spoken
 
 MOST_FILMS = 8000
 MOST_NAMES = 3
-REFERENCE = "reference"
 ORDER = ("alarm", "watch", "fine", "not estimable")
 MOST_AREAS = 12
 

@@ -34,7 +34,7 @@ def test_errors_names_the_dangerous_cells_and_shows_the_worst_first(tmp_path, wr
 def test_errors_of_films_that_are_elsewhere_say_so_and_still_list_them(tmp_path, write_run, draw):
     write_run(tmp_path / "a")
     text = draw(tmp_path, "confusion").text
-    assert "films of reference are not on this machine" in text
+    assert "films of the public reference set are not on this machine" in text
     assert "Film holdout-reference-0065" in text and str(tmp_path) not in text
 
 

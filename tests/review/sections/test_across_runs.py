@@ -39,5 +39,5 @@ def test_each_site_has_a_row_and_an_external_site_a_sentence(runs):
     frame = sites.tables[0].frame
     assert frame["site"].tolist() == ["harbor", "hill"]
     assert frame["rarest class"].tolist() == ["normal (10)", "normal (10)"]
-    assert frame["recall (rarest class)"].tolist() == ["0.90", "0.90"]
+    assert frame["its recall"].tolist() == ["0.90", "0.90"]
     assert "External test at island (not used in training): covid-19 0.50 (0.30-0.70)" in outside.sentences[0]

@@ -47,7 +47,7 @@ def test_a_class_with_a_shape_of_its_own_alarms_first():
     tall = SiteImages(held.images, held.about.assign(height=np.where(covid, "640", "512")))
     found = check(RunImages({"a": tall}, {}), pd.DataFrame(), CLASSES)
     assert (found.findings[0].name, found.findings[0].verdict) == ("class from the shape", "alarm")
-    assert "COVID-19 can be told from height and width alone" in found.findings[0].sentence
+    assert "COVID-19 can be predicted from height and width alone" in found.findings[0].sentence
     assert found.not_checked == [] and found.films == 120
 
 
@@ -57,7 +57,7 @@ def test_a_site_that_can_be_told_and_has_one_class_alarms():
     bright = SiteImages(bright.images // 2 + 128, bright.about.assign(label="covid-19"))
     found = check(RunImages({"dark": dark, "bright": bright}, {}), pd.DataFrame(), CLASSES)
     site = next(finding for finding in found.findings if finding.name == "site from the image")
-    assert site.verdict == "alarm" and "learn the site in place of the disease" in site.sentence
+    assert site.verdict == "alarm" and "learn the site instead of the disease" in site.sentence
 
 
 def test_what_could_not_be_checked_is_said():
@@ -107,7 +107,7 @@ def test_darkcovidnet_raises_the_alarm_on_the_page(tmp_path, monkeypatch, write_
     config.write_text(config.read_text().replace(*named))
     alarms = [error.replace("**", "") for error in draw(tmp_path / "runs", "shortcuts").errors]
     assert any(
-        "High risk: class from the shape. COVID-19 can be told from height and width alone" in one for one in alarms
+        "High risk: class from the shape. COVID-19 can be predicted from height and width alone" in one for one in alarms
     )
     assert any("A model can score high on it without looking at the lung" in one for one in alarms)
 
