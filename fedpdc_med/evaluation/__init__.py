@@ -1,1 +1,1 @@
-"""Numbers a clinician needs, as pure functions of predictions."""
+"""The numbers that clinicians need, as pure functions of predictions."""

@@ -1,4 +1,4 @@
-"""Simulations in numbers: methods side by side, what each site gains, mean and spread over seeds, differences."""
+"""Comparisons of simulations: methods, what each site gains, mean ± SD over seeds, differences."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -19,14 +19,14 @@ BASELINE = "fedavg"
 
 @dataclass(frozen=True)
 class RunNumbers:
-    """One run in numbers, on one split; NaN where it has no films of a class."""
+    """The numbers of one run on one split; NaN where it has no films of a class."""
 
     label: str  # of the method, with its settings
     seed: int
-    recall: dict[str, float]  # by class; of `solo` the mean over the sites' own models
-    worst: float  # of `solo` the mean over the sites of each model's own worst class
-    rarest: dict[str, float]  # by site: recall of the class it has fewest training films of
-    settings: tuple[str, ...] = ()  # of the simulation, as words; runs that differ in one are not seeds of another
+    recall: dict[str, float]  # by class; for `solo` the mean over the sites' own models
+    worst: float  # for `solo` the mean over the sites of each model's own worst class
+    rarest: dict[str, float]  # by site: recall of the class of which it has the fewest training films
+    settings: tuple[str, ...] = ()  # of the simulation, as text; runs of one experiment agree in them
     films: tuple[tuple[str, str], ...] = ()  # fingerprints
     name: str = ""
 
@@ -36,9 +36,9 @@ class RunNumbers:
 
 
 MEASURES: dict[str, Callable[[RunNumbers], float]] = {
-    "mean": lambda found: mean_of(found.recall.values()),
-    "worst": lambda found: found.worst,
-    "rarest": lambda found: mean_of(found.rarest.values()),
+    "macro recall": lambda found: mean_of(found.recall.values()),
+    "worst class": lambda found: found.worst,
+    "rarest class": lambda found: mean_of(found.rarest.values()),
 }
 
 
@@ -55,7 +55,7 @@ def numbers_of(run: Run, split: str) -> RunNumbers:
     rarest = {}
     for site, about in run.sites.items():
         counts = about.training_films
-        if about.takes_part and counts:  # a hospital that never answered has none
+        if about.takes_part and counts:  # a site that never responded has none
             rarest[site] = recalls.get(site, recalls.get(GLOBAL, {}))[min(counts, key=counts.__getitem__)]
     privacy = config.privacy if isinstance(config, SimulationRun) else None
     settings = {"rounds": plan.rounds, "tau": plan.tau, "model": plan.network.name, "norm": plan.network.norm}
@@ -65,7 +65,7 @@ def numbers_of(run: Run, split: str) -> RunNumbers:
 
 
 def labelled_by_setting(found: list[RunNumbers]) -> list[RunNumbers]:
-    """Settings that are not the same everywhere join the method's name; what cannot stand in one table is an error."""
+    """Settings that differ between runs are added to the method's name; runs that are not comparable are an error."""
     common = set.intersection(*(set(one.settings) for one in found))
     named = []
     seen: dict[tuple[str, int], RunNumbers] = {}
@@ -75,7 +75,7 @@ def labelled_by_setting(found: list[RunNumbers]) -> list[RunNumbers]:
         one = replace(one, settings=own)
         twin, other = seen.setdefault((one.method, one.seed), one), of_seed.setdefault(one.seed, one)
         if twin is not one:
-            raise UserError(f"{twin.name} and {one.name} are the same method and seed; leave one of them out")
+            raise UserError(f"{twin.name} and {one.name} are the same method and seed; name only one of them")
         if (other.films, list(other.recall)) != (one.films, list(one.recall)):
             raise UserError(
                 f"{other.name} and {one.name} were tested on different films or classes; compare them separately"
@@ -90,7 +90,7 @@ def recall_of(frame: pd.DataFrame, model: str, split: str) -> dict[str, float]:
 
 
 def summary(found: list[RunNumbers]) -> pd.DataFrame:
-    """A row a method: for each class, their mean and the sites' rarest classes, mean and spread over seeds as text."""
+    """One row per method: recall per class, their mean and the sites' rarest classes, as mean ± SD over seeds."""
     rows = []
     for method in dict.fromkeys(one.method for one in found):
         mine = [one for one in found if one.method == method]
@@ -101,7 +101,7 @@ def summary(found: list[RunNumbers]) -> pd.DataFrame:
 
 
 def differences(found: list[RunNumbers], baseline: str = BASELINE) -> pd.DataFrame:
-    """Each method less the baseline, paired by seed: of the mean recall, the worst class and the rarest classes."""
+    """Each method minus the baseline, paired by seed: mean recall, worst class and rarest classes."""
     at = {(one.seed, one.settings): one for one in found if one.label == baseline}
     rows, every = [], []
     for method in dict.fromkeys(one.method for one in found if one.label != baseline):
@@ -110,15 +110,15 @@ def differences(found: list[RunNumbers], baseline: str = BASELINE) -> pd.DataFra
         if not pairs:
             continue
         deltas = {name: [measure(a) - measure(b) for a, b in pairs] for name, measure in MEASURES.items()}
-        every.append(deltas["mean"])
+        every.append(deltas["macro recall"])
         rows.append(
             {"method": method, "seeds": len(pairs), **{k: mean_spread(v, signed=True) for k, v in deltas.items()}}
         )
-    return pd.DataFrame(rows).assign(**{"mean recall differs": beyond_chance(every)})
+    return pd.DataFrame(rows).assign(**{"macro recall differs": beyond_chance(every)})
 
 
 def site_table(found: list[RunNumbers]) -> pd.DataFrame:
-    """A row a site: recall of its rarest class by each method, mean and spread over seeds."""
+    """One row per site: recall of its rarest class with each method, as mean ± SD over seeds."""
     rows = []
     for site in found[0].rarest:
         row = {"site": site}
@@ -131,7 +131,7 @@ def site_table(found: list[RunNumbers]) -> pd.DataFrame:
 
 
 def beyond_chance(every: Sequence[Sequence[float]]) -> list[str]:
-    """Paired t-tests over seeds, a list of differences each; p by Holm, because one of many is small by chance."""
+    """Paired t-tests over seeds, one list of differences per test; p is Holm-adjusted for the number of tests."""
     from scipy.stats import ttest_1samp
 
     found = np.array([ttest_1samp(deltas, 0).pvalue if len(deltas) > 2 else np.nan for deltas in every])
@@ -147,7 +147,7 @@ def beyond_chance(every: Sequence[Sequence[float]]) -> list[str]:
 
 
 def mean_of(values: Iterable[float]) -> float:
-    """The mean of those that are known."""
+    """The mean of the values that are known."""
     known = [value for value in values if value == value]
     return float(np.mean(known)) if known else np.nan
 
@@ -158,7 +158,7 @@ def mean_spread(values: list[float], signed: bool = False) -> str:
 
 
 def recall_by_method(runs: dict[str, Run], split: str = "holdout") -> pd.DataFrame:
-    """Columns class, method, correct, total, recall, low, high; for `solo` the mean and range of the sites' models."""
+    """Columns class, method, correct, total, recall, low, high; for `solo`, mean and range over the sites' models."""
     rows = []
     for method, run in runs.items():
         frame = run.final_predictions()
@@ -189,10 +189,10 @@ def worst_first(table: pd.DataFrame, method: str) -> list[str]:
 
 
 def better_elsewhere(runs: dict[str, Run], main: str, split: str = "holdout") -> pd.DataFrame:
-    """Where a compared method has the higher recall: columns class, method, recall, main, p (NaN where not tested).
+    """Where a compared method has higher recall: columns class, method, recall, main, p (NaN if not tested).
 
-    McNemar's exact test on the films both were tested on, Holm-adjusted over the classes; only a single model can be
-    tested, so not `solo`.
+    McNemar's exact test on the films that both were tested on, Holm-adjusted over the classes. `solo` is not tested,
+    because it has several models.
     """
     table = recall_by_method(runs, split).set_index(["method", "class"])["recall"]
     models = {name: select(run.final_predictions(), model=GLOBAL, split=split) for name, run in runs.items()}
@@ -206,16 +206,16 @@ def better_elsewhere(runs: dict[str, Run], main: str, split: str = "holdout") ->
 
 
 def site_gains(run: Run, solo: Run | None, split: str = "holdout") -> pd.DataFrame:
-    """A row a site: its films and weight, its rarest class, and that class's recall by its own and the global model."""
+    """One row per site: its films and weight, its rarest class, and the recall of that class by both models."""
     last = run.rounds[-1]
     together = per_class_recall(select(run.final_predictions(), model=GLOBAL, split=split)).set_index("class")
     alone = solo.final_predictions() if solo else None
     rows = []
     for name, site in run.sites.items():
-        if not site.takes_part or not site.training_films:  # a hospital that never answered has no counts
+        if not site.takes_part or not site.training_films:  # a site that never responded has no counts
             continue
         counts = pd.Series(site.training_films)
-        recorded = last.sites.get(name)  # a method without a federation gives sites no weight
+        recorded = last.sites.get(name)  # a method without a federation assigns no weights
         rarest = str(counts.idxmin())
         row = {
             "site": name,

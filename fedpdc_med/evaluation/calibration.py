@@ -1,4 +1,4 @@
-"""Does a probability of 0.8 mean eight times out of ten?"""
+"""Calibration: is a predicted probability of 0.8 right eight times out of ten?"""
 
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ BINS = 10
 
 @dataclass(frozen=True)
 class Calibration:
-    """Brier score (0 best, 2 worst), the same for a forecast that only knows how common each class is, and the ECE."""
+    """Brier score (0 best, 2 worst), its baseline from class frequencies alone, and the calibration error (ECE)."""
 
     films: int
     brier: float
@@ -31,9 +31,9 @@ class Calibration:
 
 
 def reliability(frame: pd.DataFrame, label: str | None = None, bins: int = BINS) -> pd.DataFrame:
-    """What was promised against what came true, in bins of equal width; of one class, or of the called class.
+    """Predicted probability against observed frequency in bins of equal width, for one class or the predicted class.
 
-    Columns from, to, count, promised, observed, low, high (Wilson, by patient); an empty bin has count 0 and NaN.
+    Columns from, to, count, promised (predicted), observed, low, high (Wilson, by patient); empty bins: count 0, NaN.
     """
     one_model(frame)
     if label is None:
@@ -63,7 +63,7 @@ def reliability(frame: pd.DataFrame, label: str | None = None, bins: int = BINS)
 
 
 def expected_calibration_error(curve: pd.DataFrame) -> float:
-    """The mean gap between promised and observed, each bin counting by its films; from `reliability`."""
+    """The mean gap between predicted and observed, weighted by the films in each bin; from `reliability`."""
     filled = curve[curve["count"] > 0]
     if filled.empty:
         return np.nan

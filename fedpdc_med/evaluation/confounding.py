@@ -1,4 +1,4 @@
-"""Where the films of each class come from: a class with a source of its own invites a model to learn the source."""
+"""Where the films of each class come from: if a class has its own source, a model may learn the source instead."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -10,9 +10,9 @@ from scipy.stats.contingency import association
 from fedpdc_med.runs.predictions import spoken
 
 Verdict = Literal["alarm", "watch", "fine", "not estimable"]
-# Cohen's marks for a large and a medium association.
+# Cohen's thresholds for a large and a medium association.
 ALARM_V, WATCH_V = 0.5, 0.3
-TELLS_V = 0.8  # of two equal sources and classes: nine films in ten guessed right from the source
+TELLS_V = 0.8  # with two equal sources and classes: the source predicts nine films in ten correctly
 
 
 @dataclass(frozen=True)
@@ -26,30 +26,30 @@ class Finding:
 
 
 def source_by_label(sources: np.ndarray, labels: np.ndarray) -> Finding:
-    """Films of each source (rows) and class (columns), and how far one tells the other (Cramér's V, less chance)."""
+    """Films of each source (rows) and class (columns), and how strongly they are associated (corrected Cramér's V)."""
     table = pd.crosstab(pd.Series(np.asarray(sources), name="source"), pd.Series(np.asarray(labels), name="label"))
     name = "source by label"
     if min(table.shape) < 2:
-        return Finding(name, "not estimable", "One source or one class only: the two cannot be compared.", table)
+        return Finding(name, "not estimable", "There is only one source or class, so they cannot be compared.", table)
     strength = corrected_v(table)
     verdict: Verdict = "alarm" if strength >= ALARM_V else "watch" if strength >= WATCH_V else "fine"
     alone = [spoken(label) for label in classes_with_own_source(table)]
-    from_one = f" {' and '.join(alone)}: from a source that has nothing else." if alone else ""
-    return Finding(name, verdict, f"Cramér's V {strength:.2f} (less chance): {_means(strength)}.{from_one}", table)
+    from_one = f" {' and '.join(alone)}: all films come from sources with no other class." if alone else ""
+    return Finding(name, verdict, f"Cramér's V {strength:.2f} (bias-corrected): {_means(strength)}.{from_one}", table)
 
 
 def _means(strength: float) -> str:
     if strength >= TELLS_V:
-        return "the source all but tells the class"
+        return "the source almost determines the class"
     if strength >= ALARM_V:
-        return "source and class go strongly together"
+        return "source and class are strongly associated"
     if strength >= WATCH_V:
-        return "source and class go together"
-    return "source and class have little to do with each other"
+        return "source and class are associated"
+    return "source and class are hardly associated"
 
 
 def classes_with_own_source(table: pd.DataFrame) -> list[str]:
-    """Classes whose sources hold no film of any other class, where there are others."""
+    """Classes whose sources have no films of any other class, while there are other sources."""
     pure = (table > 0).sum(axis=1) == 1
     return [str(label) for label in table.columns if table.loc[~pure, label].sum() == 0 and table[label].any()]
 

@@ -1,4 +1,4 @@
-"""Which class is called what: the confusion matrix, its dangerous cells by name, and the films of a cell."""
+"""The confusion matrix, its dangerous cells by name, and the films of a cell."""
 
 import numpy as np
 import pandas as pd
@@ -19,7 +19,7 @@ MISSED, MIXED_UP, FALSE_ALARM, OTHER = KINDS = ("disease missed", "wrong disease
 
 
 def confusion(frame: pd.DataFrame) -> pd.DataFrame:
-    """Counts of films: one row a true class, one column a called class."""
+    """Counts of films: one row per true class, one column per predicted class."""
     one_model(frame)
     classes = classes_of(frame)
     cells = true_class(frame) * len(classes) + called_class(frame)
@@ -28,7 +28,7 @@ def confusion(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def by_row(counts: pd.DataFrame) -> pd.DataFrame:
-    """Shares of each true class; NaN where a class has no films."""
+    """Proportions of each true class; NaN where a class has no films."""
     return counts.div(counts.sum(axis=1), axis=0)
 
 
@@ -37,10 +37,10 @@ def normal_class(classes: list[str]) -> str | None:
 
 
 def dangerous_cells(frame: pd.DataFrame) -> pd.DataFrame:
-    """Every mistake a class with films can meet: diseases called normal first, then by share of their class.
+    """Every possible error of the classes that have films: missed diseases first, then by proportion of their class.
 
-    Columns true, called, name, kind, count, total, share, low, high. Mistakes that never happened stay in the list:
-    "0 of 12" is no proof of safety, as its interval says.
+    Columns true, called (predicted), name, kind, count, total, share, low, high. Errors with a count of 0 stay in the
+    list: "0 of 12" is not evidence of safety, as its interval shows.
     """
     one_model(frame)
     classes, truth, called, patients = classes_of(frame), true_class(frame), called_class(frame), patients_of(frame)

@@ -1,4 +1,4 @@
-"""Who shaped the model: what each site scored and weighed, round by round, and why some did not count."""
+"""Who shaped the model: each site's score and weight by round, and why some updates were not used."""
 
 from collections.abc import Iterable
 
@@ -13,7 +13,7 @@ NUMBERS = ("films", "loss", "score", "weight", "dissimilarity", "epsilon")
 
 
 def site_rounds(rounds: list[Round]) -> pd.DataFrame:
-    """One row a site and round: round, site, status, reason, NUMBERS, fedavg.
+    """One row per site and round: round, site, status, reason, NUMBERS, fedavg.
 
     `fedavg` is the weight by number of films among the sites whose update was used in that round.
     """
@@ -36,10 +36,10 @@ def site_rounds(rounds: list[Round]) -> pd.DataFrame:
 
 
 def site_shares(table: pd.DataFrame) -> pd.DataFrame:
-    """One row a site, largest weight first, from `site_rounds`: how often it counted and with what weight on average.
+    """One row per site, largest weight first, from `site_rounds`: how often it was used, and its mean weight.
 
     Columns site, rounds, used, films, score, weight, fedavg, epsilon, ratio. A round in which a site's update was not
-    used gives it weight 0, because that is what it added to the model; score is over the rounds that have one.
+    used counts with weight 0, because it added nothing to the model; score is the mean over the rounds that have one.
     """
     of_round = table.assign(
         used=(table["status"] == OK).astype(int), weight=table["weight"].fillna(0.0), fedavg=table["fedavg"].fillna(0.0)
@@ -57,14 +57,14 @@ def site_shares(table: pd.DataFrame) -> pd.DataFrame:
         )
         .reset_index()
     )
-    shares[["weight", "fedavg"]] /= table["round"].nunique()  # also of rounds that do not name the site
+    shares[["weight", "fedavg"]] /= table["round"].nunique()  # rounds that do not name the site count too
     with np.errstate(divide="ignore", invalid="ignore"):
         shares["ratio"] = (shares["weight"] / shares["fedavg"]).where(shares["fedavg"] > 0)
     return shares.sort_values("weight", ascending=False, kind="stable", ignore_index=True)
 
 
 def not_used(table: pd.DataFrame) -> pd.DataFrame:
-    """Who was absent, failed or was rejected, why and in which rounds: columns site, status, reason, rounds, count."""
+    """Which sites were absent, failed or rejected, why and when: columns site, status, reason, rounds, count."""
     missed = table[table["status"] != OK]
     groups = missed.groupby(["site", "status", "reason"], sort=True)["round"]
     rows = [
@@ -82,7 +82,7 @@ def spans(numbers: Iterable[int]) -> str:
 
 
 def recall_rounds(rounds: list[Round], classes: list[str]) -> pd.DataFrame:
-    """One row a round, a column a class (NaN where a round does not know it), `accuracy` and MACRO, the mean recall."""
+    """One row per round: `accuracy`, one column per class (NaN where a round does not have it), and MACRO."""
     rows = [
         {"round": record.round, "accuracy": record.accuracy, **{name: record.recall.get(name) for name in classes}}
         for record in rounds

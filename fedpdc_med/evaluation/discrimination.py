@@ -1,7 +1,7 @@
-"""One class against the rest: ROC and precision-recall curves, and the areas under them with 95 % intervals.
+"""One class against the rest: ROC and precision-recall curves, and the areas under them with 95% CIs.
 
-Both areas have an interval by patient from one idea: how much each film moves the area (its influence), summed over the
-films of a patient. For the ROC area with one film a patient this is DeLong's method, with several it is Obuchowski's.
+Both CIs are by patient and use one idea: how much each film changes the area (its influence), summed over the films of
+a patient. For the AUC this is DeLong's method with one film per patient, and Obuchowski's with several.
 """
 
 import numpy as np
@@ -14,11 +14,11 @@ from fedpdc_med.evaluation.recall import SMALL
 from fedpdc_med.runs.predictions import PREFIX, classes_of, one_model, patients_of
 
 POINTS = 500
-FEW = 5  # below so many patients a spread estimated from them is worth nothing
+FEW = 5  # below this number of patients their estimated spread is not reliable
 
 
 def roc(frame: pd.DataFrame, label: str, points: int = POINTS) -> pd.DataFrame:
-    """Columns threshold, false_positive_rate, sensitivity; empty where undefined, thinned to what a screen can show."""
+    """Columns threshold, false_positive_rate, sensitivity; empty if undefined, thinned to what a screen can show."""
     scores, positive = _one_against_rest(frame, label)
     if positive.all() or not positive.any():
         return pd.DataFrame(columns=["threshold", "false_positive_rate", "sensitivity"], dtype=float)
@@ -29,7 +29,7 @@ def roc(frame: pd.DataFrame, label: str, points: int = POINTS) -> pd.DataFrame:
 
 
 def precision_recall(frame: pd.DataFrame, label: str, points: int = POINTS) -> pd.DataFrame:
-    """Columns threshold, recall, precision; empty where the class has no films."""
+    """Columns threshold, recall, precision; empty if the class has no films."""
     scores, positive = _one_against_rest(frame, label)
     if not positive.any():
         return pd.DataFrame(columns=["threshold", "recall", "precision"], dtype=float)
@@ -40,9 +40,9 @@ def precision_recall(frame: pd.DataFrame, label: str, points: int = POINTS) -> p
 
 
 def discrimination(frame: pd.DataFrame) -> pd.DataFrame:
-    """One row a class: class, positives, negatives, auc, auc_low, auc_high, ap, ap_low, ap_high, prevalence, note.
+    """One row per class: class, positives, negatives, auc, auc_low, auc_high, ap, ap_low, ap_high, prevalence, note.
 
-    `prevalence` is the average precision of a model that knows nothing.
+    `prevalence` is the average precision of a model that only guesses.
     """
     one_model(frame)
     patients = patients_of(frame)
@@ -84,7 +84,7 @@ def areas(scores: np.ndarray, positive: np.ndarray, patients: np.ndarray) -> dic
 
 def auc_interval(scores: np.ndarray, positive: np.ndarray, patients: np.ndarray) -> tuple[float, float, float]:
     m, n = int(positive.sum()), int((~positive).sum())
-    beaten = np.empty(len(scores))  # share of the other side that each film is on the right side of
+    beaten = np.empty(len(scores))  # proportion of the other class that each film is ranked correctly against
     beaten[positive] = _share_below(scores[positive], scores[~positive])
     beaten[~positive] = 1 - _share_below(scores[~positive], scores[positive])
     auc = float(beaten[positive].mean())
@@ -94,7 +94,7 @@ def auc_interval(scores: np.ndarray, positive: np.ndarray, patients: np.ndarray)
         spread = _spread_by_patient((beaten - auc) / side * np.sqrt(count / (count - 1)), patients)
         if spread >= 1e-9:
             return auc, *logit_interval(auc, spread)
-    # Few patients, or perfect films, show too little spread or none; Newcombe's method needs none.
+    # With few patients or perfect ranking there is too little spread to estimate; Newcombe's method needs none.
     return auc, *_newcombe(auc, people, others)
 
 
@@ -103,13 +103,13 @@ def average_precision_interval(
 ) -> tuple[float, float, float]:
     order = np.argsort(-scores, kind="stable")
     hit = positive[order]
-    falls = np.diff(scores[order]) != 0  # equal scores are called together
+    falls = np.diff(scores[order]) != 0  # equal scores cross the threshold together
     last, group = np.flatnonzero(np.append(falls, True)), np.append(0, np.cumsum(falls))
     found, called = np.cumsum(hit)[last], last + 1
     hits = np.diff(found, prepend=0)
     precision, m = found / called, int(hit.sum())
     value = float((hits * precision).sum() / m)
-    # One more film at a place changes the precision of every hit at or below it: by -found / called²,
+    # One more film at a rank changes the precision of every hit at or below it: by -found / called²,
     # and by +1 / called if it is a hit itself.
     loss = np.cumsum((hits * found / called**2)[::-1])[::-1][group]
     gain = np.cumsum((hits / called)[::-1])[::-1][group]
@@ -123,7 +123,7 @@ def average_precision_interval(
 
 
 def _share_below(values: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """The share of the others below each value, equal ones counting half."""
+    """The proportion of the others below each value; equal ones count half."""
     ordered = np.sort(others)
     return (np.searchsorted(ordered, values, "left") + np.searchsorted(ordered, values, "right")) / (2 * len(ordered))
 
@@ -133,14 +133,14 @@ def _spread_by_patient(influence: np.ndarray, patients: np.ndarray) -> float:
 
 
 def _newcombe(auc: float, m: int, n: int) -> tuple[float, float]:
-    """The score-like interval of Newcombe (2006, method 5), which keeps a width at an area of 0 or 1."""
+    """The score-like interval of Newcombe (2006, method 5), which has a width even at an area of 0 or 1."""
     middle = (m + n) / 2 - 1
 
     def excess(theta: float) -> float:
         shape = 1 + middle * ((1 - theta) / (2 - theta) + theta / (1 + theta))
         return (auc - theta) ** 2 - Z**2 * theta * (1 - theta) * shape / (m * n)
 
-    inside = min(max(auc, 1e-12), 1 - 1e-12)  # at 0 and 1 the area itself is a root too
+    inside = min(max(auc, 1e-12), 1 - 1e-12)  # at 0 and 1 the area itself is also a root
     low = brentq(excess, 0, inside) if auc > 0 else 0.0
     high = brentq(excess, inside, 1) if auc < 1 else 1.0
     return float(low), float(high)

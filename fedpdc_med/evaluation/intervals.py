@@ -1,4 +1,4 @@
-"""95 % intervals of proportions, also where several films of one patient are not independent."""
+"""95% CIs of proportions, also when several films of one patient are not independent."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,10 +28,10 @@ def clopper_pearson(successes: ArrayLike, total: ArrayLike) -> tuple[np.ndarray,
 
 
 def effective_total(scores: np.ndarray, patients: np.ndarray, steps: np.ndarray) -> np.ndarray:
-    """How many independent films the films of these patients are worth when asked whether a score reaches each step.
+    """The effective number of independent films, for the question whether a score reaches each step.
 
-    The number of films divided by the design effect, never above the number of films. Where all films agree the effect
-    cannot be seen in the data, and the number of patients stands in.
+    This is the number of films divided by the design effect, and at most the number of films. If all films agree, the
+    design effect cannot be estimated, and the number of patients is used.
     """
     films = len(scores)
     order = np.lexsort((-scores, patients))
@@ -55,14 +55,14 @@ def effective_total(scores: np.ndarray, patients: np.ndarray, steps: np.ndarray)
 
 
 def share_interval(hits: np.ndarray, patients: np.ndarray) -> tuple[float, float]:
-    """Wilson's interval of a share of films, each patient's films counting for what they are worth."""
+    """Wilson's interval of a proportion of films, adjusted for several films of one patient."""
     worth = effective_total(hits.astype(float), patients, np.ones(1))[0]
     low, high = wilson(hits.sum() / max(len(hits), 1) * worth, worth)
     return float(low), float(high)
 
 
 def mover(values: ArrayLike, lows: ArrayLike, highs: ArrayLike, weights: ArrayLike) -> tuple[float, float, float]:
-    """A weighted sum of independent estimates with an interval made of theirs (Newcombe; Zou and Donner)."""
+    """A weighted sum of independent estimates, with an interval from theirs (MOVER: Newcombe; Zou and Donner)."""
     p, low, high, w = (np.asarray(a, dtype=float) for a in (values, lows, highs, weights))
     value = float((w * p).sum())
     down = np.where(w > 0, p - low, high - p) * w

@@ -1,4 +1,4 @@
-"""A threshold per class, chosen on films that are not reported, and what it means at the reader's prevalence."""
+"""A threshold per class, chosen on films that are not reported, and its meaning at the reader's prevalence."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -14,13 +14,13 @@ from fedpdc_med.evaluation.recall import SMALL
 from fedpdc_med.runs.predictions import PREFIX, one_model, patients_of, spoken
 
 Rule = Literal["youden", "sensitivity"]
-# Films whose numbers people read; a threshold that has seen them would flatter itself.
+# Splits whose results are reported; a threshold chosen on them would give optimistic results.
 REPORTED = ("holdout", "test", "external")
 
 
 @dataclass(frozen=True)
 class Threshold:
-    """Where a class starts to be called; its sensitivity and specificity flatter, being of the films that chose it."""
+    """The threshold of a class; its sensitivity and specificity are optimistic, because these films chose it."""
 
     label: str
     value: float
@@ -37,20 +37,20 @@ def choose_threshold(frame: pd.DataFrame, label: str, rule: Rule = "youden", wan
     one_model(frame)
     seen = sorted(set(frame["split"].unique()) & set(REPORTED))
     if seen:
-        raise UserError(f"a threshold must not be chosen on {seen[0]} films, which report it; use the weighting split")
+        raise UserError(f"a threshold must not be chosen on the reported films ({seen[0]}); use the weighting split")
     if not 0 < wanted <= 1:
-        raise UserError(f"wanted sensitivity is {wanted}; give a share above 0 and at most 1")
+        raise UserError(f"wanted sensitivity is {wanted}; choose a number above 0 and at most 1")
     positive = (frame["label"] == label).to_numpy()
     positives, negatives = int(positive.sum()), int((~positive).sum())
     if positives == 0 or negatives == 0:
         which = f"no films of {spoken(label)}" if positives == 0 else f"only films of {spoken(label)}"
         return Threshold(
-            label, np.nan, rule, np.nan, np.nan, positives, negatives, f"not estimable: {which} to choose it on"
+            label, np.nan, rule, np.nan, np.nan, positives, negatives, f"not estimable: {which} for choosing it"
         )
     false_rate, rate, thresholds = roc_curve(
         positive, frame[PREFIX + label].to_numpy(dtype=float), drop_intermediate=False
     )
-    # The first point of the curve (call nothing) has an infinite threshold, which no slider can show.
+    # The first point of the curve (nothing is predicted) has an infinite threshold, which no slider can show.
     best = 1 + int((rate - false_rate)[1:].argmax()) if rule == "youden" else int(np.argmax(rate >= wanted))
     note = f"chosen on only {positives} films of {spoken(label)}" if positives < SMALL else ""
     return Threshold(
@@ -61,9 +61,9 @@ def choose_threshold(frame: pd.DataFrame, label: str, rule: Rule = "youden", wan
 def threshold_table(frame: pd.DataFrame, label: str, thresholds: ArrayLike | None = None) -> pd.DataFrame:
     """Sensitivity and specificity with intervals at many thresholds at once (0 to 1 by 0.01), one row each.
 
-    A film is called when its probability is at or above the threshold. Columns threshold, tp, fn, fp, tn,
-    sensitivity, sensitivity_low, sensitivity_high, specificity, specificity_low, specificity_high. Where patients
-    have several films, the intervals count them for what they are worth.
+    A film is positive if its probability is at or above the threshold. Columns threshold, tp, fn, fp, tn, sensitivity,
+    sensitivity_low, sensitivity_high, specificity, specificity_low, specificity_high. The intervals are adjusted for
+    several films of one patient.
     """
     one_model(frame)
     steps = np.linspace(0, 1, 101) if thresholds is None else np.atleast_1d(np.asarray(thresholds, dtype=float))
@@ -91,7 +91,7 @@ def threshold_table(frame: pd.DataFrame, label: str, thresholds: ArrayLike | Non
 def _share(
     scores: np.ndarray, patients: np.ndarray, steps: np.ndarray, called: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """How many and which share of the films are called (or not called) at each step, with an interval."""
+    """The number and proportion of films that are positive (or negative) at each step, with an interval."""
     below = np.searchsorted(np.sort(scores), steps, side="left")
     count = len(scores) - below if called else below
     with np.errstate(invalid="ignore"):
@@ -105,10 +105,10 @@ def _share(
 def predictive_values(
     sensitivity: ArrayLike, specificity: ArrayLike, prevalence: ArrayLike
 ) -> tuple[np.ndarray, np.ndarray]:
-    """PPV and NPV by Bayes' rule; NaN where nobody would be called (or spared)."""
+    """PPV and NPV by Bayes' rule; NaN where nobody would be positive (or negative)."""
     sens, spec, prev = (np.asarray(a, dtype=float) for a in (sensitivity, specificity, prevalence))
     if ((prev < 0) | (prev > 1)).any():
-        raise UserError(f"prevalence is {float(np.ravel(prev)[0])}; give a share between 0 and 1")
+        raise UserError(f"prevalence is {float(np.ravel(prev)[0])}; choose a number between 0 and 1")
     sick_called, well_called = sens * prev, (1 - spec) * (1 - prev)
     well_spared, sick_spared = spec * (1 - prev), (1 - sens) * prev
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -118,8 +118,8 @@ def predictive_values(
 def with_predictive_values(table: pd.DataFrame, prevalence: float) -> pd.DataFrame:
     """`threshold_table` with ppv, ppv_low, ppv_high, npv, npv_low, npv_high at a prevalence.
 
-    The bounds take both ends of sensitivity and specificity at once. Specificity is that of the frame's mix of other
-    classes; `predictive_by_rest` says what another mix can do.
+    The bounds use both ends of sensitivity and specificity at once. Specificity is for the frame's mix of the other
+    classes; `predictive_by_rest` shows the effect of another mix.
     """
     ppv, npv = predictive_values(table["sensitivity"], table["specificity"], prevalence)
     low, npv_low = predictive_values(table["sensitivity_low"], table["specificity_low"], prevalence)
@@ -128,7 +128,7 @@ def with_predictive_values(table: pd.DataFrame, prevalence: float) -> pd.DataFra
 
 
 def predictive_by_rest(frame: pd.DataFrame, label: str, threshold: float, prevalence: float) -> pd.DataFrame:
-    """PPV and NPV if all patients without the class had one other: columns class, ppv, npv; lowest PPV first."""
+    """PPV and NPV if all other patients had one other class: columns class, ppv, npv; lowest PPV first."""
     called = frame[PREFIX + label].to_numpy(dtype=float) >= threshold
     truth = frame["label"].to_numpy()
     sensitivity = called[truth == label].mean() if (truth == label).any() else np.nan

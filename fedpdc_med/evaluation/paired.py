@@ -1,4 +1,4 @@
-"""Two models on the same films, paired: who is right where the other is wrong."""
+"""A paired comparison of two models on the same films: which is right where the other is wrong?"""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ KEYS = ["split", "site", "film"]
 
 @dataclass(frozen=True)
 class Comparison:
-    """`overall` is one row of the same columns as `by_class`; `note` says what was left out or counted otherwise."""
+    """`overall` is one row with the columns of `by_class`; `note` says what was excluded or counted differently."""
 
     by_class: pd.DataFrame
     overall: pd.DataFrame
@@ -27,7 +27,7 @@ class Comparison:
 
 
 def compare(first: pd.DataFrame, second: pd.DataFrame) -> Comparison:
-    """McNemar's exact test on the films both have, overall and class by class (Holm-corrected across classes).
+    """McNemar's exact test on the films that both have, overall and per class (Holm-adjusted over the classes).
 
     Columns class, total, both_right, only_first, only_second, both_wrong, first, second, difference (second - first),
     low, high, p, p_holm, note.
@@ -49,16 +49,16 @@ def compare(first: pd.DataFrame, second: pd.DataFrame) -> Comparison:
 
 
 def mcnemar_exact(only_first: int, only_second: int) -> float:
-    """Two-sided p of the films on which exactly one of two models is right; 1 when they never differ."""
+    """Two-sided p for the films on which exactly one of two models is right; 1 if they never differ."""
     fewer, differing = min(only_first, only_second), only_first + only_second
     return float(min(1.0, 2 * binom.cdf(fewer, differing, 0.5))) if differing else 1.0
 
 
 def sign_flip_exact(differences: np.ndarray) -> float:
-    """Two-sided p of whole numbers, one a patient, whose signs could as well be swapped.
+    """Two-sided p for whole numbers, one per patient, whose signs are exchangeable under the null hypothesis.
 
-    With one film a patient it is McNemar's exact test, and it is as exact: the distribution of the sum is a convolution
-    of one binomial for each size of difference.
+    With one film per patient this is McNemar's exact test. It is exact in general, too: the distribution of the sum is
+    a convolution of one binomial for each size of difference.
     """
     sizes, numbers = np.unique(np.abs(differences[differences != 0]).astype(int), return_counts=True)
     chances = np.ones(1)  # of sums -reach, -reach + 2, ...: adding `size` heads out of `number` moves by 2 * size
@@ -71,7 +71,7 @@ def sign_flip_exact(differences: np.ndarray) -> float:
 
 
 def holm(p_values: np.ndarray) -> np.ndarray:
-    """Holm's step-down correction; NaN (no films, no test) is neither counted nor changed."""
+    """Holm's step-down adjustment; NaN (no films, no test) is neither counted nor changed."""
     corrected = np.full(len(p_values), np.nan)
     known = np.flatnonzero(~np.isnan(p_values))
     order = known[np.argsort(p_values[known], kind="stable")]
@@ -96,10 +96,10 @@ def _pair(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
     ]
     pairs = sides[0].merge(sides[1].drop(columns="patient"), on=KEYS, suffixes=("_first", "_second"))
     if pairs.empty:
-        raise UserError("the two runs share no films: compare runs that were tested on the same films")
+        raise UserError("the two runs have no films in common: compare runs that were tested on the same films")
     changed = int((pairs["label_first"] != pairs["label_second"]).sum())
     if changed:
-        raise UserError(f"{changed} films have another true class in the second run: test both runs on the same labels")
+        raise UserError(f"{changed} films have another label in the second run: test both runs on the same labels")
     return pairs.rename(columns={"label_first": "label"})
 
 
@@ -136,7 +136,7 @@ def _row(name: str, first: np.ndarray, second: np.ndarray, patients: np.ndarray)
 
 
 def _difference_interval(better: np.ndarray, of_patient: np.ndarray) -> tuple[float, float]:
-    """Bonett and Price's interval of a paired difference, widened where a patient's films swing together."""
+    """Bonett and Price's interval of a paired difference, widened where a patient's films agree."""
     n, differing = len(better), int(np.abs(better).sum())
     up, down = (int((better > 0).sum()) + 1) / (n + 2), (int((better < 0).sum()) + 1) / (n + 2)
     swing = max(1.0, float((of_patient**2).sum()) / differing) if differing else 1.0
@@ -147,7 +147,7 @@ def _difference_interval(better: np.ndarray, of_patient: np.ndarray) -> tuple[fl
 def _note(left: int, other: int, patients: np.ndarray) -> str:
     parts = []
     if left or other:
-        parts.append(f"{left} films only in the first run and {other} only in the second are left out")
+        parts.append(f"{left} films only in the first run and {other} only in the second are excluded")
     if len(np.unique(patients)) < len(patients):
-        parts.append("patients have several films, so the tests weigh patients, not films")
+        parts.append("some patients have several films, so the tests count patients, not films")
     return "; ".join(parts)

@@ -1,4 +1,4 @@
-"""How many films of each class the model finds: n of N with a 95 % interval, worst class first."""
+"""Recall per class: n of N with a 95% CI, worst class first."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -10,13 +10,13 @@ from fedpdc_med.evaluation.intervals import clopper_pearson, mover, share_interv
 from fedpdc_med.runs.predictions import called_class, classes_of, one_model, patients_of, spoken, true_class
 
 Method = Literal["auto", "exact"]
-# Below 30 patients one mistake moves recall by more than 3 points; an interval wider than 0.2 cannot tell 0.9 from 0.7.
+# Below 30 patients one error changes recall by over 3 points; an interval wider than 0.2 cannot separate 0.9 from 0.7.
 SMALL, WIDE = 30, 0.2
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A share with its 95 % interval; `correct` and `total` are 0 where it is an average of shares."""
+    """A proportion with its 95% CI; `correct` and `total` are 0 if it is a mean of proportions."""
 
     name: str
     value: float
@@ -30,8 +30,8 @@ class Estimate:
 def per_class_recall(frame: pd.DataFrame, interval: Method = "auto") -> pd.DataFrame:
     """Recall of each class, worst first, not estimable last.
 
-    Columns class, correct, total, patients, recall, low, high, method, small, note. `auto` is Wilson's interval, each
-    patient's films of the class counting for what they are worth; `exact` takes every film for a patient of its own.
+    Columns class, correct, total, patients, recall, low, high, method, small, note. `auto` is Wilson's interval,
+    adjusted for several films of one patient; `exact` treats every film as independent.
     """
     one_model(frame)
     return recall_table(true_class(frame), called_class(frame), patients_of(frame), classes_of(frame), interval)
@@ -52,7 +52,7 @@ def recall_table(
 
 
 def worst_class(table: pd.DataFrame) -> Estimate:
-    """The class found least often, from `per_class_recall`; its interval does not know it was picked as the worst."""
+    """The class with the lowest recall, from `per_class_recall`; its CI does not account for this selection."""
     row = table.iloc[0]
     return Estimate(
         row["class"],
@@ -66,9 +66,9 @@ def worst_class(table: pd.DataFrame) -> Estimate:
 
 
 def macro_recall(table: pd.DataFrame) -> Estimate:
-    """The mean recall of the classes that have films, whatever their number of films.
+    """The unweighted mean recall of the classes that have films.
 
-    The interval combines those of the classes as independent, which they are unless a patient has films of several.
+    The CI combines those of the classes as if independent, which they are unless a patient has films of several.
     """
     known = table[table["total"] > 0]
     if known.empty:

@@ -1,8 +1,8 @@
-"""Can a class be guessed without looking at the lung? Then a model may score high and know nothing.
+"""Can a class be predicted without looking at the lung? Then a model may perform well for the wrong reasons.
 
-Every guess is a logistic regression, cross-validated by patient. Its worth is the area under the ROC curve of each
-class against the rest (0.5 = nothing, 1 = always); a verdict looks at the lower end of that area's interval, so that
-chance does not alarm. All is fine only where the area itself is small: a wide interval is no all-clear.
+Every check is a logistic regression, cross-validated by patient. It is judged by the AUC of each class against the rest
+(0.5 = chance, 1 = perfect). A verdict uses the lower end of the 95% CI, so that chance raises no alarm. A check is
+"fine" only if the AUC itself is small: a wide CI is not an all-clear.
 """
 
 from collections.abc import Callable
@@ -21,10 +21,10 @@ from fedpdc_med.evaluation.confounding import Finding, Verdict, source_by_label
 from fedpdc_med.evaluation.discrimination import auc_interval
 from fedpdc_med.runs.predictions import patient_codes, spoken
 
-# Four of five pairs ranked right without the lung could carry a model; three of five are next to nothing.
+# A model could rely on ranking four of five pairs correctly without the lung; three of five are close to chance.
 ALARM_AUC, WATCH_AUC = 0.8, 0.6
 FOLDS, FEWEST, MOST_FILMS, THUMBNAIL = 5, 10, 3000, 16
-BORDER = 1 / 32  # of the side: collimation, padding and burnt-in marks, hardly ever lung
+BORDER = 1 / 32  # of the side: collimation, padding and burned-in marks, rarely lung
 
 
 def source_from_image(
@@ -35,10 +35,10 @@ def source_from_image(
     seed: int = 0,
     what: str = "source",
 ) -> Finding:
-    """How well the source can be told from a tiny picture; or the site, then `what` says so in the sentence.
+    """How well the source can be predicted from a thumbnail; or the site, if `what` says so.
 
-    Hospitals can nearly always be told apart, which does harm where the source also tells the class: only then is it
-    an alarm.
+    Hospitals can nearly always be recognised. That is harmful if the source also predicts the class: only then is it an
+    alarm.
     """
     finding = _guess(
         f"{what} from the image",
@@ -46,19 +46,19 @@ def source_from_image(
         sources,
         patients,
         seed,
-        f"from a picture of {THUMBNAIL} by {THUMBNAIL} pixels",
+        f"from a thumbnail of {THUMBNAIL} × {THUMBNAIL} pixels",
     )
     if finding.verdict != "alarm":
         return finding
     if source_by_label(sources, labels).verdict in ("alarm", "watch"):
-        means = f"The {what} also tells the class, so a model can learn the {what} in place of the disease."
+        means = f"The {what} is also associated with the class, so a model can learn the {what} instead of the disease."
         return replace(finding, sentence=f"{finding.sentence} {means}")
-    means = f"The {what} tells little of the class, so this alone helps no model to cheat."
+    means = f"The {what} says little about the class, so this alone does not give a model a shortcut."
     return replace(finding, verdict="watch", sentence=f"{finding.sentence} {means}")
 
 
 def class_from_border(images: np.ndarray, labels: np.ndarray, patients: np.ndarray, seed: int = 0) -> Finding:
-    """How well the class can be told from the outermost strips of the film."""
+    """How well the class can be predicted from the outermost strips of the film."""
     return _without_lung(
         _guess(
             "class from the border",
@@ -72,7 +72,7 @@ def class_from_border(images: np.ndarray, labels: np.ndarray, patients: np.ndarr
 
 
 def class_from_shape(shapes: np.ndarray, labels: np.ndarray, patients: np.ndarray, seed: int = 0) -> Finding:
-    """How well the class can be told from height and width (N, 2) of the original film."""
+    """How well the class can be predicted from height and width (N, 2) of the original film."""
     return _without_lung(
         _guess(
             "class from the shape",
@@ -86,14 +86,14 @@ def class_from_shape(shapes: np.ndarray, labels: np.ndarray, patients: np.ndarra
 
 
 def thumbnails(images: np.ndarray, side: int = THUMBNAIL) -> np.ndarray:
-    """Block means; the edge that does not fill a block is cut off."""
+    """Block means; edges that do not fill a block are cut off."""
     height, width = images.shape[2] // side * side, images.shape[3] // side * side
     blocks = images[:, 0, :height, :width].reshape(len(images), side, height // side, side, width // side)
     return blocks.mean(axis=(2, 4), dtype=np.float32).reshape(len(images), -1)
 
 
 def border_features(images: np.ndarray) -> np.ndarray:
-    """Mean, spread and share of pure black of the four outermost strips."""
+    """Mean, SD and proportion of pure black of the four outermost strips."""
     height, width = images.shape[2:]
     rows, columns = max(1, round(height * BORDER)), max(1, round(width * BORDER))
     films = images[:, 0]
@@ -105,7 +105,7 @@ def border_features(images: np.ndarray) -> np.ndarray:
 
 
 def shape_features(shapes: np.ndarray) -> np.ndarray:
-    """Aspect, how far from square and on which side, size; on log scales, as twice and half are equally far from 1."""
+    """Aspect ratio, deviation from square, squareness and size; on log scales: 2 and 1/2 are equally far from 1."""
     height, width = np.log(np.asarray(shapes, dtype=float)).T
     aspect = height - width
     return np.stack([aspect, np.abs(aspect), np.abs(aspect) < 0.002, height + width], axis=1)
@@ -128,29 +128,29 @@ def _guess(
     targets, groups = np.asarray(targets), patient_codes(patients)
     rows, left_out = _films_to_guess(targets, groups, seed)
     who_else = ", ".join(map(spoken, left_out)) if len(left_out) <= 3 else str(len(left_out))
-    small = f" Left out, with under {FEWEST} patients: {who_else}." if left_out else ""
+    small = f" Excluded (fewer than {FEWEST} patients): {who_else}." if left_out else ""
     if len(rows) == 0:
         nothing = pd.DataFrame(columns=["target", "films", "auc", "low", "high"])
         return Finding(
-            name, "not estimable", f"Fewer than two groups have {FEWEST} patients: nothing to tell apart.", nothing
+            name, "not estimable", f"Fewer than two groups have {FEWEST} patients, so there is no comparison.", nothing
         )
     table = guess_table(features(rows), targets[rows], groups[rows], seed)
     verdict = verdict_of(table["auc"].max(), table["low"].max())
     top = table.iloc[0]
     if verdict in ("fine", "not estimable"):
         top = table.sort_values("auc", ascending=False).iloc[0]
-    who, area = spoken(str(top["target"])), f"area {top['auc']:.2f} ({top['low']:.2f} to {top['high']:.2f})"
+    who, area = spoken(str(top["target"])), f"AUC {top['auc']:.2f} ({top['low']:.2f} to {top['high']:.2f})"
     sentence = {
-        "alarm": f"{who} can be told {how}: {area}.",
-        "watch": f"{who} can partly be told {how}: {area}.",
-        "not estimable": f"Perhaps {who} can be told {how}: {area}. There are too few films to be sure.",
-        "fine": f"Next to nothing can be told {how}: at most {who}, {area}.",
+        "alarm": f"{who} can be predicted {how}: {area}.",
+        "watch": f"{who} can partly be predicted {how}: {area}.",
+        "not estimable": f"Possibly {who} can be predicted {how}: {area}. There are too few films to be sure.",
+        "fine": f"Almost nothing can be predicted {how}; the highest AUC is for {who}: {area}.",
     }[verdict]
     return Finding(name, verdict, sentence + small, table)
 
 
 def verdict_of(auc: float, low: float) -> Verdict:
-    """From the largest area and the largest lower end: an alarm must be certain, and so must an all-clear."""
+    """From the highest AUC and the highest lower end: an alarm must be certain, and so must an all-clear."""
     if low >= ALARM_AUC:
         return "alarm"
     if low >= WATCH_AUC:
@@ -159,9 +159,9 @@ def verdict_of(auc: float, low: float) -> Verdict:
 
 
 def _films_to_guess(targets: np.ndarray, groups: np.ndarray, seed: int) -> tuple[np.ndarray, list[str]]:
-    """Films of the targets with enough patients (none if fewer than two have), and the names of the other targets.
+    """Films of the targets with enough patients (none if fewer than two targets have), and the other targets' names.
 
-    Of many films a few thousand are drawn, equally many a target, because the answer hardly changes and the wait does.
+    From many films a few thousand are sampled, equally many per target: the result hardly changes, and it is faster.
     """
     people = pd.DataFrame({"target": targets, "group": groups}).drop_duplicates()["target"].value_counts()
     enough = sorted(people.index[people >= FEWEST])
@@ -177,7 +177,7 @@ def _films_to_guess(targets: np.ndarray, groups: np.ndarray, seed: int) -> tuple
 
 
 def guess_table(features: np.ndarray, targets: np.ndarray, groups: np.ndarray, seed: int = 0) -> pd.DataFrame:
-    """Columns target, films, auc, low, high: each target against the rest, the one told best first."""
+    """Columns target, films, auc, low, high: each target against the rest, best predicted first."""
     chances, names = _out_of_fold(features, targets, groups, seed)
     table = []
     for column, target in enumerate(names):
@@ -190,11 +190,11 @@ def guess_table(features: np.ndarray, targets: np.ndarray, groups: np.ndarray, s
 def _out_of_fold(
     features: np.ndarray, targets: np.ndarray, groups: np.ndarray, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The chances a model gives to films of patients it has not seen, and the targets they are for."""
+    """Predicted probabilities for films of patients not used in training, and the targets they are for."""
     names = np.unique(targets)
     chances = np.zeros((len(targets), len(names)))
     folds = StratifiedGroupKFold(FOLDS, shuffle=True, random_state=seed)
-    with threadpool_limits(1):  # so small a matrix gains nothing from threads, and beside other work they cost tenfold
+    with threadpool_limits(1):  # for so small a matrix threads gain nothing, and on a busy machine they cost tenfold
         for train, test in folds.split(features, targets, groups):
             model = _model(len(train), features.shape[1]).fit(features[train], targets[train])
             chances[np.ix_(test, np.searchsorted(names, model.classes_))] = model.predict_proba(features[test])

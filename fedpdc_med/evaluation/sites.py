@@ -1,4 +1,4 @@
-"""Recall site by site: a matrix with counts, before and after federation, and the fall at films from elsewhere."""
+"""Recall by site: with counts per class, before and after federation, and its drop on films from external sites."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from fedpdc_med.runs.schema import SiteSummary
 
 @dataclass(frozen=True)
 class RecallDrop:
-    """How far recall falls from one set of films to another; a drop above 0 means worse on the second."""
+    """The drop of recall from one set of films to another; above 0 means worse on the second."""
 
     by_class: pd.DataFrame
     macro: Estimate
@@ -37,9 +37,9 @@ class RecallDrop:
 
 @dataclass(frozen=True)
 class Headline:
-    """The three numbers that matter, of one model; `drop` is None when no site stayed outside.
+    """The three numbers that matter, for one model; `drop` is None if there is no external site.
 
-    `drops` has every outside site, `drop` and `outside` are of the one where recall falls furthest.
+    `drops` has every external site; `drop` and `outside` are for the one with the largest drop.
     """
 
     split: str
@@ -66,10 +66,10 @@ def site_by_class(frame: pd.DataFrame, interval: Method = "auto") -> pd.DataFram
 
 
 def before_and_after(frame: pd.DataFrame, split: str = "local") -> pd.DataFrame:
-    """Each site's own model beside the global one, on the same films: its own test films, or another whole split.
+    """Each site's own model and the global one on the same films: its local test films, or another whole split.
 
     Columns site, class, total, own_correct, global_correct, own, global, change (global - own); no rows in a run
-    without site models. Films that only one of the two models has seen, or that have no name, are left out.
+    without site models. Films that only one of the two models was tested on, or that have no name, are excluded.
     """
     classes = classes_of(frame)
     rows = select(frame, split=split)
@@ -100,10 +100,10 @@ def before_and_after(frame: pd.DataFrame, split: str = "local") -> pd.DataFrame:
 
 
 def recall_drop(inside: pd.DataFrame, outside: pd.DataFrame, interval: Method = "auto") -> RecallDrop:
-    """Recall on `inside` (the holdout) less recall on `outside` (films of a site that took no part), with intervals.
+    """Recall on `inside` (held-out test films) minus recall on `outside` (films of an external site), with intervals.
 
-    The two sets must share no patient. Macro recall is compared over the classes that both have: a site without
-    the hardest class would otherwise seem to rise.
+    The two sets must have no patient in common. Macro recall is compared over the classes that both have: otherwise a
+    site without the hardest class would seem to be better.
     """
     return _drop(per_class_recall(inside, interval), per_class_recall(outside, interval))
 
@@ -148,9 +148,9 @@ def _macro_drop(first: pd.DataFrame, second: pd.DataFrame) -> Estimate:
 def headline(
     frame: pd.DataFrame, interval: Method = "auto", *, model: str = GLOBAL, split: str | None = None
 ) -> Headline:
-    """Worst-class recall, macro recall and the fall at the outside site where it is largest, for a whole run.
+    """Worst-class recall, macro recall and the largest drop at an external site, for a whole run.
 
-    Without a split it is the one that people are shown first.
+    The default is the split that is shown first.
     """
     split = split or reported_split(frame)
     inside = select(frame, model=model, split=split)
@@ -166,7 +166,7 @@ def headline(
 
 
 def untaught_classes(sites: Mapping[str, SiteSummary], classes: list[str]) -> list[str]:
-    """Classes that no hospital taking part had a film of; none is named where one does not say what it had."""
+    """Classes without training films at any participating site; empty if a site does not report its films."""
     counts = [site.training_films for site in sites.values() if site.takes_part]
     if not counts or not all(counts):
         return []

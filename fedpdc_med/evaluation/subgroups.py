@@ -1,4 +1,4 @@
-"""Recall by sex, age band and view, without showing numbers of a handful of people."""
+"""Recall by sex, age band and view, with the numbers of very small groups suppressed."""
 
 import numpy as np
 import pandas as pd
@@ -28,10 +28,10 @@ COLUMNS = [
 
 
 def subgroup_recall(frame: pd.DataFrame, interval: Method = "auto", fewest: int = FEWEST) -> pd.DataFrame:
-    """Columns attribute, value, those of `per_class_recall`, suppressed; an attribute never recorded has no rows.
+    """Columns attribute, value, those of `per_class_recall`, suppressed; no rows for an attribute never recorded.
 
-    Cells of fewer than ten patients show nothing, nor do the further cells that keep them from being worked out from
-    totals of a class or of a subgroup.
+    Cells of fewer than ten patients are suppressed, and so are cells from which those could be derived with the totals
+    of a class or a subgroup.
     """
     one_model(frame)
     classes = classes_of(frame)
@@ -55,16 +55,16 @@ def subgroup_recall(frame: pd.DataFrame, interval: Method = "auto", fewest: int 
 
 
 def suppress(patients: np.ndarray, fewest: int = FEWEST) -> np.ndarray:
-    """Which cells of a table (subgroups, classes) must be hidden when the totals of its rows and columns are known.
+    """Which cells of a table (subgroups, classes) must be hidden if the totals of its rows and columns are known.
 
-    Small cells; then, smallest first, cells beside them until every row and column with a hidden cell has two that
-    together hold `fewest` patients, and no small cell follows from the totals. Empty cells are about nobody and stay,
-    unless they are all that is left to hide behind.
+    These are the small cells; then, smallest first, other cells of their rows and columns, until every row and column
+    with a hidden cell has two that together have `fewest` patients and no small cell follows from the totals. Empty
+    cells concern nobody and stay visible, unless no other cell is left to hide.
     """
     small = (patients > 0) & (patients < fewest)
     hidden = small.copy()
     while (beside := _cells_to_add(patients, hidden, small, fewest)) is not None:
-        # A cell whose row and column have hidden cells already needs no new partners of its own.
+        # A cell whose row and column already have hidden cells needs no further ones.
         lonely = np.logical_not(np.logical_and.outer(hidden.any(axis=1), hidden.any(axis=0)))
         rank = np.lexsort([patients[beside], lonely[beside], patients[beside] == 0])
         hidden[tuple(np.argwhere(beside)[rank[0]])] = True
@@ -72,7 +72,7 @@ def suppress(patients: np.ndarray, fewest: int = FEWEST) -> np.ndarray:
 
 
 def _cells_to_add(patients: np.ndarray, hidden: np.ndarray, small: np.ndarray, fewest: int) -> np.ndarray | None:
-    """Open cells of which one must be hidden next, or None when all is safe or nothing is left to hide."""
+    """Visible cells, one of which must be hidden next; None if all is safe or nothing is left to hide."""
     lines = []
     for axis in (1, 0):
         few = (hidden.sum(axis) < 2) | ((patients * hidden).sum(axis) < fewest)
@@ -89,7 +89,7 @@ def _cells_to_add(patients: np.ndarray, hidden: np.ndarray, small: np.ndarray, f
 
 
 def _follows_from_totals(hidden: np.ndarray) -> np.ndarray:
-    """Hidden cells that a reader can work out: those that no shift of numbers between hidden cells can change."""
+    """Hidden cells that a reader can derive: those that no shift of numbers between hidden cells can change."""
     cells = np.argwhere(hidden)
     totals = np.zeros((sum(hidden.shape), len(cells)))
     totals[cells[:, 0], np.arange(len(cells))] = 1
@@ -106,6 +106,6 @@ def _hide(table: pd.DataFrame, fewest: int) -> pd.DataFrame:
     shown = table.astype(dict.fromkeys(numbers, float))
     shown.loc[hidden, numbers] = np.nan
     shown.loc[hidden, "method"] = ""
-    # One reason for both kinds: telling them apart would tell which cells are small.
-    shown.loc[hidden, "note"] = f"not shown: fewer than {fewest} patients here or beside it"
+    # The same reason for both kinds: different ones would reveal which cells are small.
+    shown.loc[hidden, "note"] = f"suppressed: fewer than {fewest} patients here or in a related cell"
     return shown

@@ -24,16 +24,16 @@ FOUND = [
 def test_mean_and_spread_over_seeds_by_hand():
     table = summary(FOUND).set_index("method")
     assert table.loc["fedavg", "normal"] == "0.70 ± 0.14"  # 0.8 and 0.6
-    assert table.loc["fedavg", "mean"] == "0.55 ± 0.07"  # 0.6 and 0.5
-    assert table.loc["fedpdc", "worst"] == "0.50 ± 0.14"  # 0.6 and 0.4
-    assert table.loc["fedavg", "rarest"] == "0.55 ± 0.07"  # 0.6 and 0.5
+    assert table.loc["fedavg", "macro recall"] == "0.55 ± 0.07"  # 0.6 and 0.5
+    assert table.loc["fedpdc", "worst class"] == "0.50 ± 0.14"  # 0.6 and 0.4
+    assert table.loc["fedavg", "rarest class"] == "0.55 ± 0.07"  # 0.6 and 0.5
 
 
 def test_differences_are_paired_by_seed():
     table = differences(FOUND)
     assert table["method"].tolist() == ["fedpdc"]
-    assert table.loc[0, "mean"] == "+0.10 ± 0.00"  # 0.7 - 0.6 and 0.6 - 0.5
-    assert table.loc[0, "worst"] == "+0.10 ± 0.14"  # 0.6 - 0.4 and 0.4 - 0.4
+    assert table.loc[0, "macro recall"] == "+0.10 ± 0.00"  # 0.7 - 0.6 and 0.6 - 0.5
+    assert table.loc[0, "worst class"] == "+0.10 ± 0.14"  # 0.6 - 0.4 and 0.4 - 0.4
 
 
 def test_each_sites_rarest_class_has_a_row():

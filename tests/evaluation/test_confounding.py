@@ -18,15 +18,17 @@ def test_a_class_with_a_source_of_its_own_raises_the_alarm():
     )
     assert finding.verdict == "alarm"
     assert finding.table.loc["nih"].to_dict() == {"covid-19": 0, "normal": 20, "pneumonia": 20}
-    assert "V 0.99" in finding.sentence and "COVID-19: from a source that has nothing else" in finding.sentence
+    assert (
+        "V 0.99" in finding.sentence and "COVID-19: all films come from sources with no other class" in finding.sentence
+    )
 
 
 @pytest.mark.parametrize(
     ("of_100", "verdict", "words"),
     [
-        (95, "alarm", "V 0.90 (less chance): the source all but tells the class"),
-        (80, "alarm", "V 0.60 (less chance): source and class go strongly together"),
-        (70, "watch", "V 0.39 (less chance): source and class go together"),
+        (95, "alarm", "V 0.90 (bias-corrected): the source almost determines the class"),
+        (80, "alarm", "V 0.60 (bias-corrected): source and class are strongly associated"),
+        (70, "watch", "V 0.39 (bias-corrected): source and class are associated"),
     ],
 )
 def test_the_sentence_claims_no_more_than_the_strength_of_the_tie(of_100, verdict, words):

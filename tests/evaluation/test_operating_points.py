@@ -58,7 +58,7 @@ def test_a_useless_score_still_gets_a_finite_threshold(scored):
 
 def test_a_class_without_films_has_no_threshold(scored):
     chosen = choose_threshold(scored[scored["label"] == "normal"], "covid-19")
-    assert np.isnan(chosen.value) and chosen.note == "not estimable: no films of COVID-19 to choose it on"
+    assert np.isnan(chosen.value) and chosen.note == "not estimable: no films of COVID-19 for choosing it"
 
 
 def test_table_counts_on_paper(scored):

@@ -68,7 +68,7 @@ def test_order_of_rows_does_not_matter_and_other_films_are_left_out(runs):
     first, second = runs
     result = compare(first.iloc[10:], second.sample(frac=1, random_state=1))
     assert (result.films, result.left_out_of_first, result.left_out_of_second) == (92, 0, 10)
-    assert result.note == "0 films only in the first run and 10 only in the second are left out"
+    assert result.note == "0 films only in the first run and 10 only in the second are excluded"
     assert result.overall.iloc[0][["only_first", "only_second"]].tolist() == [1, 9]
 
 
@@ -79,15 +79,15 @@ def test_films_of_one_patient_are_one_piece_of_evidence(runs):
     row = compare(first, second).by_class.set_index("class").loc["covid-19"]
     assert row["p"] == pytest.approx(6 / 8)
     assert row["high"] - row["low"] > 1.5 * (0.1461 - 0.0139)
-    assert "tests weigh patients" in compare(first, second).note
+    assert "tests count patients" in compare(first, second).note
 
 
 def test_what_cannot_be_paired_is_said(runs, frame_of):
     first, second = runs
     for other, says in (
-        (second.assign(film=second["film"] + "x"), "share no films"),
+        (second.assign(film=second["film"] + "x"), "no films in common"),
         (second.assign(film=""), "second run does not name its films"),
-        (second.assign(label="normal"), "98 films have another true class"),
+        (second.assign(label="normal"), "98 films have another label"),
         (second.rename(columns={"p:pneumonia": "p:flu"}), "different classes"),
         (second.assign(film="same"), "twice in the second run"),
     ):

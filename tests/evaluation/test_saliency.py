@@ -124,5 +124,5 @@ def test_known_networks_are_shown_at_their_last_picture(network, layer):
 
 
 def test_a_model_without_pictures_is_said():
-    with pytest.raises(UserError, match="keeps a picture"):
+    with pytest.raises(UserError, match="has an image as its output"):
         grad_cam(Around(nn.Sequential(nn.Flatten(), nn.Linear(64, 2))), torch.zeros(1, 1, 8, 8))

@@ -97,9 +97,9 @@ def test_a_source_that_is_told_apart_alarms_only_where_it_tells_the_class(noise)
     images, labels, sources, patients = noise
     brighter = np.where((sources == "a")[:, None, None, None], images // 2 + 128, images // 2)
     harmless = source_from_image(brighter, sources, labels, patients)
-    assert harmless.verdict == "watch" and "tells little of the class" in harmless.sentence
+    assert harmless.verdict == "watch" and "says little about the class" in harmless.sentence
     telling = source_from_image(brighter, sources, np.where(sources == "a", "covid-19", "normal"), patients)
-    assert telling.verdict == "alarm" and "in place of the disease" in telling.sentence
+    assert telling.verdict == "alarm" and "instead of the disease" in telling.sentence
 
 
 def test_films_of_one_patient_do_not_teach_each_other():
@@ -140,7 +140,7 @@ def test_groups_of_few_patients_are_left_out_and_said(noise):
     images, labels, sources, patients = noise
     sources = np.where(np.arange(240) < 6, "tiny", sources)
     finding = source_from_image(images, sources, labels, patients)
-    assert "tiny" not in set(finding.table["target"]) and "Left out, with under 10 patients: tiny" in finding.sentence
+    assert "tiny" not in set(finding.table["target"]) and "Excluded (fewer than 10 patients): tiny" in finding.sentence
     alone = class_from_border(images, np.full(240, "normal"), patients)
     assert alone.verdict == "not estimable" and alone.table.empty
 

@@ -84,7 +84,7 @@ def test_a_hidden_cell_shows_no_number_and_not_why(frame_of):
     table = subgroup_recall(frame)
     assert table["suppressed"].all()
     assert np.isnan(table[["correct", "total", "patients", "recall", "low", "high"]]).all(axis=None)
-    assert table["note"].unique().tolist() == ["not shown: fewer than 10 patients here or beside it"]
+    assert table["note"].unique().tolist() == ["suppressed: fewer than 10 patients here or in a related cell"]
 
 
 def test_twenty_films_of_one_patient_are_one_patient(frame_of):
