@@ -134,8 +134,9 @@ def config_from(table: dict[str, Any]) -> RunConfig:
     if table.get("format") != FORMAT:
         made_with = table.get("made_with")
         version = made_with.get("fedpdc_med") if isinstance(made_with, dict) else None
-        by = f"version {version}" if isinstance(version, str) else "an earlier version"
-        raise ValueError(f"it was written by {by} of fedpdc_med, whose runs this one does not read; run it again")
+        by = f", written by fedpdc_med {version}," if isinstance(version, str) else ""
+        has = f"has format {table['format']!r}" if "format" in table else "names no format"
+        raise ValueError(f"it {has}{by} and this version reads format {FORMAT} only; run it again")
     try:
         return _CONFIG.validate_python(table)
     except ValidationError as error:

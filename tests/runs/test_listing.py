@@ -63,9 +63,9 @@ def test_an_empty_folder_and_a_foreign_one_are_said_to_hold_no_run(tmp_path):
     ("text", "said"),
     [
         ("kind = ", "cannot be read"),
-        ("[tool.ruff]\nline-length = 120\n", "written by an earlier version of fedpdc_med"),
-        ('kind = "simulation"\nclasses = ["a", "b"]\n[method]\nname = "fedpdc"\n', "an earlier version"),
-        ('format = 2\n[made_with]\nfedpdc_med = "0.3.0"\n', "written by version 0.3.0 of fedpdc_med"),
+        ("[tool.ruff]\nline-length = 120\n", "it names no format and this version reads format 1 only"),
+        ('kind = "simulation"\nclasses = ["a", "b"]\n[method]\nname = "fedpdc"\n', "it names no format"),
+        ('format = 2\n[made_with]\nfedpdc_med = "0.3.0"\n', "it has format 2, written by fedpdc_med 0.3.0, and this version reads format 1"),
         ("format = 1\n", "kind"),
     ],
 )
