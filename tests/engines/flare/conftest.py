@@ -11,7 +11,7 @@ import pytest
 
 from fedpdc_med.engines.flare.coordinator_run import new_name
 from fedpdc_med.engines.flare.jobs import Pace, connected, session
-from fedpdc_med.engines.flare.parties import Parties
+from fedpdc_med.engines.flare.parties import Parties, listens
 from fedpdc_med.engines.flare.trial import Trial
 from fedpdc_med.engines.local import DeviceEngine
 from fedpdc_med.federation.coordinator import Coordinator
@@ -122,7 +122,14 @@ class Running:
             extra = {"PYTHONPATH": with_code("misbehaving"), "MISBEHAVE": str(self.place / "orders")}
         self.trial.start_one(self.parties, party, **extra)
 
+    def wait_listening(self):
+        until = time.monotonic() + LONG
+        while not listens(self.trial.project.port):
+            assert time.monotonic() < until, "the coordinator does not listen"
+            time.sleep(0.2)
+
     def wait_connected(self, count=3):
+        self.wait_listening()
         until = time.monotonic() + LONG
         while time.monotonic() < until:
             with session(self.trial.admin_kit) as opened:
@@ -134,16 +141,12 @@ class Running:
 
 @pytest.fixture(scope="session")
 def federation(sources, tmp_path_factory):
-    from fedpdc_med.engines.flare.parties import listens
-
     place = tmp_path_factory.mktemp("federation")
     trial = Trial(place, made_sites(), sources)
     with Parties() as parties:
         running = Running(trial, parties, place)
         running.start("coordinator")
-        until = time.monotonic() + LONG
-        while not listens(trial.project.port) and time.monotonic() < until:
-            time.sleep(0.2)
+        running.wait_listening()
         for name in MIXES:
             running.start(name)
         yield running
