@@ -191,7 +191,7 @@ def read_config(folder: Path) -> RunConfig:
     if not file.is_file():
         empty = folder.is_dir() and not any(folder.iterdir())
         what = "is empty" if empty else f"contains no run: there is no {CONFIG} in it"
-        raise UserError(f"{folder} {what}. Choose another run, or make one with: fedpdc simulate")
+        raise UserError(f"The folder {folder.absolute().name} {what}. Choose another run, or make one with: fedpdc simulate")
     try:
         table = parsed(tomllib.loads, read_text(file))
     except (ValueError, OSError):
