@@ -1,1 +1,1 @@
-"""How a round runs: messages, coordinator, local training, scoring on the reference, aggregation."""
+"""How a round runs: messages, coordinator, local training, scoring on the public reference set, aggregation."""

@@ -19,7 +19,7 @@ from fedpdc_med.runs.schema import Progress, Round
 
 
 def begin_checkpoint(run: Run, state: State, progress: Progress) -> Path:
-    """Write the next checkpoint beside the current one; `commit` makes it count."""
+    """Write the next checkpoint next to the current one; `commit` makes it the current one."""
     with new_file(run.next_checkpoint_file) as file:
         file.write(serialised(state, {"progress": json.dumps(progress.model_dump())}))
     return run.next_checkpoint_file
@@ -38,18 +38,18 @@ def commit(run: Run, record: Round | None) -> None:
 
 
 def read_progress(run: Run) -> Progress | None:
-    """What the last checkpoint remembers, or None when there is none yet."""
+    """The progress in the last checkpoint, or None if there is no checkpoint yet."""
     if not run.checkpoint_file.exists():
         return None
     try:
         with safe_open(run.checkpoint_file, framework="pt") as file:
             return Progress.model_validate_json(file.metadata()["progress"])
     except (SafetensorError, KeyError, TypeError, ValidationError):
-        raise UserError(f"{run.checkpoint_file} is damaged; start again with --overwrite") from None
+        raise UserError(f"{run.checkpoint_file} is corrupt; start again with --overwrite") from None
 
 
 def roll_back(run: Run, progress: Progress) -> None:
-    """Forget everything newer than the checkpoint: the lines of an open round and its updates."""
+    """Discard everything newer than the checkpoint: the lines of an unfinished round and its updates."""
     lines = [line for line, record in round_lines(run.rounds_file) if record.round <= progress.round]
     replace_text(run.rounds_file, "".join(line + "\n" for line in lines))
     forget_updates(run, progress)
@@ -66,7 +66,7 @@ def forget_updates(run: Run, progress: Progress) -> None:
 
 
 def finish(run: Run, predictions: pd.DataFrame, own: Mapping[str, Path] | None = None) -> None:
-    """The final model and its predictions; `own` are the sites' models, where a method shares nothing."""
+    """Write the final model and its predictions; `own`: the sites' models, if the method shares nothing."""
     if own is None:
         replace_model(run.model_file, load_file(run.checkpoint_file))
         own = {GLOBAL: run.model_file}

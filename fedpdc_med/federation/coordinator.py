@@ -25,16 +25,16 @@ from fedpdc_med.runs.plan import Plan
 from fedpdc_med.runs.predictions import GLOBAL
 from fedpdc_med.runs.schema import Progress, Round, SiteRound
 
-SPOILS = "with its model, whose numbers are the largest, the average gives answers that are not finite"
+SPOILS = "its model has the largest numbers, and with it the averaged model's predictions are not finite"
 
 
 class NotFinite(WorkFailed):
-    """The average gives answers that are not finite."""
+    """The averaged model's predictions are not finite."""
 
 
 @dataclass
 class OpenRound:
-    """What is known of a round while it runs."""
+    """The state of a round while it runs."""
 
     t: int
     started: float
@@ -52,7 +52,7 @@ class OpenRound:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What the global model of a round is worth."""
+    """The performance of a round's global model."""
 
     reported: Score
     worst: float | None
@@ -78,13 +78,13 @@ class Coordinator:
         r, assignments = self.assign()
         self.check(r, self.engine.train(assignments, self.run.site_models))
         self.score(r)
-        may_leave_out = (len(r.updates) - 1) // 2  # most must remain
+        may_leave_out = (len(r.updates) - 1) // 2  # a majority must remain
         while True:
             weights = self.weigh(r)
             progress, note = self.aggregate(r, weights)
             try:
                 evaluation = self.evaluate(r)
-            except NotFinite:  # each model is finite alone, and one of them must not end the run
+            except NotFinite:  # each model is finite by itself, and one of them must not end the run
                 if not may_leave_out:
                     raise
                 may_leave_out -= 1
@@ -93,14 +93,14 @@ class Coordinator:
             return self.commit(r, progress, weights, evaluation, [text for text in (weights.note, note) if text])
 
     def assign(self) -> tuple[OpenRound, list[Assignment]]:
-        """To each sampled site: w_t, and its p_i of the round before."""
+        """For each sampled site: w_t, and its p_i of the previous round."""
         t = self.progress.round + 1
         sampled = sample_sites(list(self.data.sites), self.plan.tau, self.plan.seed, t)
         sites = {name: SiteRound(status="absent", reason="not sampled in this round") for name in self.data.sites}
         return OpenRound(t, time.perf_counter(), sampled, sites), [self._assignment(name, t) for name in sampled]
 
     def check(self, r: OpenRound, answers: Iterable[Update | Failure]) -> None:
-        """What can be used is predicted with at once, while other sites still train."""
+        """Start predicting with each usable update at once, while other sites still train."""
         for answer in answers:
             problem, status = self._problem(answer)
             if isinstance(answer, Failure) or problem:
@@ -108,7 +108,9 @@ class Coordinator:
                 continue
             r.updates[answer.site] = answer
             r.predicting[answer.site] = self.engine.predict(answer.model, "weighting")
-        r.updates = {name: r.updates[name] for name in r.sampled if name in r.updates}  # whoever answered first
+        r.updates = {
+            name: r.updates[name] for name in r.sampled if name in r.updates
+        }  # in a fixed order, not that of the answers
 
     def score(self, r: OpenRound) -> None:
         """p_i of every update, on the weighting films."""
@@ -116,13 +118,13 @@ class Coordinator:
             probabilities = r.predicting[name]()
             if np.isfinite(probabilities).all():
                 r.scores[name] = self._score("weighting", probabilities)
-            else:  # finite weights can still give answers that are not, and would spoil the average
-                r.leave_out(name, "its model's answers are not finite")
+            else:  # finite weights can still give such predictions, and would spoil the average
+                r.leave_out(name, "its model's predictions are not finite")
         if not r.updates:
             reasons = "; ".join(sorted({r.sites[name].reason for name in r.sampled}))
             raise WorkFailed(
-                f"round {r.t} got no usable update from its {len(r.sampled)} sites ({reasons}); rounds up to "
-                f"{r.t - 1} are kept. A loss that is not finite calls for a lower learning rate or strength"
+                f"round {r.t}: none of the {len(r.sampled)} sampled sites returned a usable update ({reasons}). Rounds "
+                f"up to {r.t - 1} are saved. If the loss is not finite, lower the learning rate or the strength"
             )
 
     def weigh(self, r: OpenRound) -> Weights:
@@ -131,7 +133,7 @@ class Coordinator:
         return self.parts.weighting(self._server_round(r))
 
     def aggregate(self, r: OpenRound, weights: Weights) -> tuple[Progress, str]:
-        """The next checkpoint, not yet in place, and what the round has to say of it."""
+        """The next checkpoint, not yet in place, and a note for the record of the round."""
         server = self._server_round(r)
         if self.parts.trains == "alone":
             outcome = Outcome(server.received())
@@ -141,7 +143,7 @@ class Coordinator:
                 outcome = self.parts.server(server, outcome.state)
         memory = None
         if outcome.memory:
-            memory = f"server_state{r.t}.safetensors"  # no site's: those have .round in their names
+            memory = f"server_state{r.t}.safetensors"  # cannot be a site's file: those have .round in their names
             save_file(outcome.memory, self.run.site_models / memory)
         scores = {name: one.accuracy for name, one in r.scores.items()}
         progress = Progress(round=r.t, scores=scores, kept=self._kept(r), server_state=memory)
@@ -151,7 +153,7 @@ class Coordinator:
     def evaluate(self, r: OpenRound) -> Evaluation:
         """The global model on the reported films, its worst class there, and its accuracy P on the weighting films.
 
-        Where nothing is shared there is no global model, and the means over the sites' own models stand in.
+        If nothing is shared there is no global model, and the means over the sites' own models are used instead.
         """
         models = [self.run.next_checkpoint_file]
         if self.parts.trains == "alone":
@@ -161,8 +163,8 @@ class Coordinator:
         answers = [(reported(), weighting()) for reported, weighting in pending]
         if not all(np.isfinite(one).all() for pair in answers for one in pair):
             raise NotFinite(
-                f"the model that round {r.t} ends with gives answers that are not finite; the rounds "
-                "before it are kept. This calls for a lower learning rate, strength or noise"
+                f"the predictions of the model after round {r.t} are not finite; the rounds before it are saved. "
+                "Lower the learning rate, the strength or the noise"
             )
         reported = [self._score(shown, probabilities) for probabilities, _ in answers]
         on_weighting = [self._score("weighting", weighting).accuracy for _, weighting in answers]
@@ -253,10 +255,10 @@ class Coordinator:
         return {**self.progress.kept, **{name: file.name for name, file in files.items()}}
 
     def _bytes_sent(self, r: OpenRound) -> int:
-        """Models to the sampled sites and back, what the method sends beside them, and the `correction` films to those
-        that had none yet.
+        """Models to the sampled sites and back, what the method sends in addition, and the `correction` films to sites
+        that do not have them yet.
 
-        Nothing travels where nothing is shared, nor where all films lie in one place.
+        Nothing is sent if nothing is shared, or if all films are in one place.
         """
         parts, correction = self.parts, self.data.correction
         if parts.trains != "sites":
@@ -273,7 +275,7 @@ class Coordinator:
         return total
 
     def finish(self) -> None:
-        """The final model and everybody's predictions."""
+        """Write the final model and all predictions."""
         finish(self.run, self.predictions(), self.final_models() if self.parts.trains == "alone" else None)
 
     def final_models(self) -> dict[str, Path]:
@@ -282,7 +284,7 @@ class Coordinator:
         return {site: self.run.site_models / name for site, name in self.progress.kept.items()}
 
     def predictions(self) -> pd.DataFrame:
-        """Every evaluation set as seen by the final model, or by each site's own where nothing is shared."""
+        """Predictions for every evaluation set by the final model, or by each site's own if nothing is shared."""
         pending = [
             (model, held, self.engine.predict(file, name))
             for model, file in self.final_models().items()

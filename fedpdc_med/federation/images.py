@@ -1,4 +1,4 @@
-"""Films in memory (uint8) and the batched tensor work that turns them into training batches."""
+"""Films in memory (uint8), and the batched tensor operations that make training batches from them."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ from fedpdc_med.runs.plan import Preparation
 
 @dataclass(frozen=True)
 class Films:
-    """Images (uint8, N x C x H x W, stored channels last, which is what CPU convolutions like) and labels."""
+    """Images (uint8, N x C x H x W, stored channels last, which is fastest for CPU convolutions) and labels."""
 
     images: Tensor
     labels: Tensor
@@ -28,7 +28,7 @@ class Films:
 
 
 class TrainingFilms:
-    """One site's films ready for augmented batches, read from the pool where they lie: no copy, no set-up."""
+    """One site's films, ready for augmented batches and read from the shared pool without a copy."""
 
     def __init__(self, films: Films, indices: np.ndarray | None, preparation: Preparation) -> None:
         device = films.images.device
@@ -48,7 +48,7 @@ class TrainingFilms:
         return _distort(images, self.preparation, generator), self.labels[chosen]
 
     def _cropped(self, films: Tensor, generator: torch.Generator) -> Tensor:
-        """A window of each film, padded and perhaps mirrored: one lookup of the pixels that it shows."""
+        """A window of each padded film, possibly mirrored, by a single lookup of its pixels."""
         pad, size, channels = self.preparation.pad, self.pool.shape[1], self.pool.shape[3]
         if not pad and not self.preparation.flip:
             return self.pool.index_select(0, films)
@@ -95,7 +95,7 @@ def _distort(images: Tensor, preparation: Preparation, generator: torch.Generato
 
 
 def _sample(images: Tensor, grid: Tensor, preparation: Preparation) -> Tensor:
-    """Outside the image lies black, which after normalisation is -mean/std and not zero."""
+    """Outside the image is black, which after normalisation is -mean/std, not zero."""
     black = -torch.tensor(preparation.mean, device=images.device) / torch.tensor(preparation.std, device=images.device)
     black = black.view(1, -1, 1, 1)
     return F.grid_sample(images - black, grid, mode="bilinear", align_corners=False) + black

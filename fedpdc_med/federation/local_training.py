@@ -34,8 +34,8 @@ def public_batches(films: TrainingFilms, size: int, generator: torch.Generator) 
 @dataclass(frozen=True)
 class Trained:
     loss: float  # the mean of the last epoch
-    kept: State | None = None  # by a method with a `SiteState`: for the site's next round
-    extra: State | None = None  # and for the coordinator
+    kept: State | None = None  # only by a method with a `SiteState`, for the site's next round
+    extra: State | None = None  # as above, for the coordinator
 
 
 def train_locally(
@@ -97,5 +97,5 @@ def train_locally(
 
 
 def reach(steps: int, rate: float, momentum: float) -> float:
-    """How far so many steps carry a number whose gradient is always one: rate * steps without momentum."""
+    """How far these steps move a number whose gradient is always one: rate * steps without momentum."""
     return rate * sum((1 - momentum**k) / (1 - momentum) for k in range(1, steps + 1))

@@ -1,7 +1,7 @@
 """How the training images are partitioned between the sites; every rule uses every image exactly once.
 
-A rule takes the labels and a generator and returns one array of indices a site, sorted, because the order means
-nothing: training shuffles.
+A rule takes the labels and a generator and returns one array of indices per site. The indices are sorted, because the
+order does not matter: training shuffles.
 """
 
 import math
@@ -19,7 +19,7 @@ MOST_DRAWS = 500
 def partition(
     name: str, labels: np.ndarray, sites: int, rng: np.random.Generator, *, beta: float = 0.1, least: int = 10
 ) -> list[np.ndarray]:
-    """Deal by the name of the rule; `labels-k` is written with its number, as in `labels-2`."""
+    """Partition by the named rule; `labels-k` is written with its number, as in `labels-2`."""
     if name == "dirichlet":
         return dirichlet(labels, sites, beta, rng, least)
     if name == "iid":
@@ -34,10 +34,10 @@ def partition(
 def dirichlet(
     labels: np.ndarray, sites: int, beta: float, rng: np.random.Generator, least: int = 10
 ) -> list[np.ndarray]:
-    """Skew the classes by the rule of MOON's code, in which a site that holds its even share gets no more.
+    """Skew the classes by the rule of MOON's code, in which a site that has its equal share gets no more.
 
-    Class after class, in order, the images are shuffled and cut by shares from Dirichlet(beta), after the shares of
-    full sites were set to zero. All of it is drawn again until every site holds `least` images.
+    For each class in order, the images are shuffled and cut in proportions from Dirichlet(beta), with those of full
+    sites set to zero. The whole partition is drawn again until every site has `least` images.
     """
     _check(labels, sites, least, beta)
     images_of_class = [np.flatnonzero(labels == label) for label in np.unique(labels)]
@@ -48,7 +48,7 @@ def dirichlet(
         for images in images_of_class:
             shuffled = rng.permutation(images)
             shares = np.zeros(sites)
-            while shares.sum() == 0:  # at a tiny beta every share can go to full sites; one site at least is not full
+            while shares.sum() == 0:  # with a tiny beta every share can go to full sites; at least one site is not full
                 shares = rng.dirichlet(np.full(sites, beta)) * (sizes < even_share)
             counts = _counts(shares, len(images))
             owner[shuffled] = np.repeat(np.arange(sites), counts)
@@ -61,7 +61,7 @@ def dirichlet(
 def quantity(
     labels: np.ndarray, sites: int, beta: float, rng: np.random.Generator, least: int = 10
 ) -> list[np.ndarray]:
-    """Skew only the sizes, by shares from Dirichlet(beta): every site is a random sample of all images."""
+    """Skew only the sizes, in proportions from Dirichlet(beta): every site is a random sample of all images."""
     _check(labels, sites, least, beta)
     for _ in range(MOST_DRAWS):
         counts = _counts(rng.dirichlet(np.full(sites, beta)), len(labels))
@@ -77,15 +77,15 @@ def iid(labels: np.ndarray, sites: int, rng: np.random.Generator) -> list[np.nda
 
 
 def labels_k(labels: np.ndarray, sites: int, k: int, rng: np.random.Generator) -> list[np.ndarray]:
-    """Give every site k classes, each class to as many sites as any other (or one more), and cut each class evenly."""
+    """Give every site k classes, every class to equally many sites (or one more), and divide each class evenly."""
     _check(labels, sites, least=1)
     classes = np.unique(labels)
     if not 1 <= k <= len(classes):
         raise UserError(f"labels-{k}: the images have {len(classes)} classes, choose labels-1 to labels-{len(classes)}")
     if sites * k < len(classes):
         raise UserError(
-            f"labels-{k}: {sites} sites with {k} classes each cannot hold {len(classes)} classes, choose "
-            f"labels-{math.ceil(len(classes) / sites)} or {math.ceil(len(classes) / k)} sites at least"
+            f"labels-{k}: {sites} sites with {k} classes each cannot cover {len(classes)} classes, choose "
+            f"labels-{math.ceil(len(classes) / sites)} or at least {math.ceil(len(classes) / k)} sites"
         )
     holds = np.zeros((sites, len(classes)), bool)
     for site in range(sites):
@@ -113,14 +113,14 @@ def hold_out(labels: np.ndarray, per_class: int, rng: np.random.Generator) -> tu
         if len(images) <= per_class:
             raise UserError(
                 f"class {label} has {len(images)} training images, too few to hold out {per_class} and train on the "
-                f"rest: choose {len(images) - 1} public images per class at most"
+                f"rest: choose at most {len(images) - 1} public images per class"
             )
         public[rng.choice(images, per_class, replace=False)] = True
     return np.flatnonzero(public), np.flatnonzero(~public)
 
 
 def halve(public: np.ndarray, labels: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Cut the public images in two by class, (correction, weighting); the odd image of a class goes to weighting."""
+    """Halve the public images of each class, (correction, weighting); an odd image of a class goes to weighting."""
     of_public = labels[public]
     correction = np.zeros(len(public), bool)
     for label in np.unique(of_public):
@@ -130,14 +130,14 @@ def halve(public: np.ndarray, labels: np.ndarray, rng: np.random.Generator) -> t
 
 
 def class_counts(labels: np.ndarray, parts: Sequence[np.ndarray], classes: int) -> np.ndarray:
-    """How many images of each class every site holds, sites x classes."""
+    """How many images of each class every site has, sites x classes."""
     return np.array([np.bincount(labels[part], minlength=classes) for part in parts])
 
 
 def _counts(shares: np.ndarray, total: int) -> np.ndarray:
-    """Whole numbers with the sum `total`, cut where the running sum of the shares falls, as MOON's code does.
+    """Whole numbers with the sum `total`, cut at the cumulative sum of the shares, as in MOON's code.
 
-    The cuts are rounded down, so the last site often gets one image more than its share, even of a share of nothing.
+    The cuts are rounded down, so the last site often gets one image more than its share, even if that is zero.
     """
     cuts = (np.cumsum(shares / shares.sum()) * total).astype(np.int64)[:-1]
     return np.diff(cuts, prepend=0, append=total)
@@ -156,12 +156,12 @@ def _check(labels: np.ndarray, sites: int, least: int, beta: float = 1.0) -> Non
     if sites * least > len(labels):
         raise UserError(
             f"{len(labels):,} images are too few for {sites:,} sites with at least {least} each: "
-            f"use {len(labels) // least:,} sites at most"
+            f"use at most {len(labels) // least:,} sites"
         )
 
 
 def _too_skewed(sites: int, beta: float, least: int) -> UserError:
     return UserError(
-        f"beta {beta} is too much skew for {sites:,} sites: in each of {MOST_DRAWS:,} draws some site held fewer than "
+        f"beta {beta} is too much skew for {sites:,} sites: in each of {MOST_DRAWS:,} draws some site had fewer than "
         f"{least} images: choose a larger beta or fewer sites"
     )

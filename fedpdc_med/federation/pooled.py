@@ -1,4 +1,4 @@
-"""Who holds the training films, where a method wants it otherwise: all in one place, or the public ones."""
+"""Methods that train in one place: on the films of all sites, or on the public films."""
 
 from dataclasses import replace
 
@@ -11,9 +11,9 @@ from fedpdc_med.methods import method_of
 
 
 def arranged(federation: LocalFederation) -> LocalFederation:
-    """The federation as its method wants it: as it is, or with a single site in place of all.
+    """The federation as its method needs it: unchanged, or with a single site instead of all.
 
-    That site trains as most of the sites do, for as many rounds and epochs.
+    That site trains with the most common settings of the sites, for as many rounds and epochs.
     """
     trains, coordinator = method_of(federation.plan.method).parts().trains, federation.coordinator
     if trains in ("sites", "alone"):
@@ -21,7 +21,7 @@ def arranged(federation: LocalFederation) -> LocalFederation:
     parts = [selected(site.films, site.indices) for site in federation.sites.values()]
     name = "pooled"
     if trains == "public":
-        # Scored on films that it was trained on: with one site the score chooses nothing, its weight is 1.
+        # Scored on its own training films, which does no harm: a single site has weight 1 whatever its score.
         name = "reference"
         parts = [films for films in (coordinator.correction, coordinator.weighting) if films is not None]
     usual = next(site for site in federation.sites.values() if site.settings == coordinator.settings)
@@ -37,6 +37,6 @@ def selected(films: Films, indices: np.ndarray | None) -> Films:
 
 
 def joined(*parts: Films) -> Films:
-    """All of them in one, channels last like each."""
+    """All of them in one, channels last."""
     rows = torch.cat([part.images.permute(0, 2, 3, 1) for part in parts]).contiguous()
     return Films(rows.permute(0, 3, 1, 2), torch.cat([part.labels for part in parts]))

@@ -18,24 +18,24 @@ from fedpdc_med.runs.plan import Privacy
 
 
 class PrivacySpent(WorkFailed):
-    """The site has let out as much as it wants to; the text may be shown to the other side."""
+    """The site has spent its privacy budget; the text may be shown to the other side."""
 
 
 def check_hides_all(site: str, method: Method) -> None:
-    """Privacy covers the model and nothing that a method sends beside it."""
+    """Privacy covers the model, and nothing that a method sends in addition."""
     if method.parts().site_state is not None:
         raise UserError(
-            f"method {method.name!r} sends more than a model, and the privacy of site {site!r} hides the model only; "
+            f"method {method.name!r} sends more than a model, but the privacy of site {site!r} covers the model only; "
             "choose another method"
         )
 
 
 def epsilon_of(privacy: Privacy, releases: int | Mapping[float, int]) -> float:
-    """What so many updates, or so many with each noise, give away together, by Opacus' accountant.
+    """The epsilon of this many updates (or this many at each noise level) together, by Opacus' accountant.
 
-    Two clipped updates differ by two clips at most, which halves the noise in proportion.
+    Two clipped updates differ by at most two clips, so the noise relative to the sensitivity is halved.
     """
-    try:  # here, because it takes seconds and most sites do not ask for it
+    try:  # imported here, because it takes seconds and most sites do not use it
         from opacus.accountants import RDPAccountant
     except ModuleNotFoundError:
         raise UserError(
@@ -51,13 +51,13 @@ def epsilon_of(privacy: Privacy, releases: int | Mapping[float, int]) -> float:
 
 def check_limit(privacy: Privacy, epsilon: float) -> None:
     if privacy.limit is not None and epsilon > privacy.limit:
-        raise PrivacySpent(f"its epsilon would be {epsilon:.4g} with this update, and its limit is {privacy.limit:g}")
+        raise PrivacySpent(f"its epsilon would be {epsilon:.4g} with this update, but its limit is {privacy.limit:g}")
 
 
 class Releases:
-    """What a site has let out, in a file of its own: a coordinator may call every round the first.
+    """The updates a site has sent, in its own file, because a coordinator could claim that each round is the first.
 
-    Each update counts once, of whatever run; the same one sent again gives nothing more away.
+    Updates of all runs count, each once: the same update sent again reveals nothing more.
     """
 
     def __init__(self, file: Path) -> None:
@@ -67,7 +67,7 @@ class Releases:
         return Counter(self._sent().values())
 
     def add(self, release: bytes, noise: float) -> None:
-        """Written down before the update leaves."""
+        """Recorded before the update leaves the site."""
         name = hashlib.sha256(release).hexdigest()[:32]  # `release` is what the noise is drawn from
         if name in self._sent():
             return
@@ -84,7 +84,7 @@ class Releases:
             lines = [json.loads(line) for line in self.file.read_text(encoding="utf-8").splitlines()]
             return {line["release"]: float(line["noise"]) for line in lines}
         except (ValueError, KeyError, TypeError):
-            raise WorkFailed(f"{self.file.name} is damaged, so what was sent so far is not known; restore it") from None
+            raise WorkFailed(f"{self.file.name} is corrupt, so what was sent so far is unknown; restore it") from None
 
 
 def private(state: State, received: State, privacy: Privacy, rng: np.random.Generator) -> State:
@@ -100,10 +100,10 @@ def private(state: State, received: State, privacy: Privacy, rng: np.random.Gene
 
 
 def release_of(secret: bytes, trained: State, received: State, privacy: Privacy, round: int) -> bytes:
-    """What the noise of an update is drawn from, by the site only: whoever knew it could take the noise off again.
+    """The seed of an update's noise, known to the site only: anyone who knew it could remove the noise.
 
-    The same for a round that is repeated with the same outcome, which therefore gives nothing more away; for any other
-    update it is drawn anew, because two updates under one noise give away their difference.
+    It is the same for a round that is repeated with the same outcome, which therefore reveals nothing more. Any other
+    update gets new noise, because two updates with the same noise would reveal their difference.
     """
     seen = hashlib.sha256(f"round {round}, clip {privacy.clip}, noise {privacy.noise}".encode())
     for state in (trained, received):

@@ -1,4 +1,4 @@
-"""What travels between the coordinator and a site, what the coordinator asks of an engine, and the seeds of both."""
+"""The messages between coordinator and site, the interface of an engine, and the seeds of both."""
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
@@ -15,13 +15,13 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Assignment:
-    """To a site: round t, its score p_i of the round before, where to start, and what it kept of its last round."""
+    """To a site: round t, its score p_i of the previous round, where to start, and what it kept of its last round."""
 
     site: str
     round: int
     score: float
     model: Path
-    kept: Path | None = None  # its own last model, or what its method keeps in place of one
+    kept: Path | None = None  # its own last model, or what its method keeps instead
     broadcast: Path | None = None  # the memory of the server step, if the method sends it
 
 
@@ -33,13 +33,13 @@ class Update:
     model: Path
     films: int
     loss: float
-    epsilon: float | None = None  # what the site's updates up to this round give away, if it adds noise to them
-    extra: Path | None = None  # what the method sends beside the model
+    epsilon: float | None = None  # privacy spent by the site's updates up to this round, if it adds noise to them
+    extra: Path | None = None  # what the method sends in addition to the model
 
 
 @dataclass(frozen=True)
 class Failure:
-    """In place of an update: why there is none."""
+    """Instead of an update: why there is none."""
 
     site: str
     reason: str
@@ -47,7 +47,7 @@ class Failure:
 
 
 class Engine(Protocol):
-    """Whatever machine the sites are on."""
+    """Runs the sites, on whatever machines they are."""
 
     def train(self, assignments: Sequence[Assignment], folder: Path) -> Iterator[Update | Failure]:
         """One answer per assignment, in any order, each with its files in the folder."""
@@ -63,21 +63,21 @@ class Engine(Protocol):
 
 
 def answer_file(folder: Path, assignment: Assignment) -> Path:
-    """Named by round, so that what a site kept of the last round is never overwritten by an unfinished one."""
+    """Named by round, so that an unfinished round never overwrites what a site kept of the last one."""
     return folder / f"{assignment.site}.round{assignment.round}.safetensors"
 
 
 def extra_file(answer: Path) -> Path:
-    """What the method sends beside the model."""
+    """What the method sends in addition to the model."""
     return answer.with_suffix(".extra.safetensors")
 
 
 def kept_file(answer: Path) -> Path:
-    """What stays at the site, where it is not the model itself."""
+    """What stays at the site, if it is not the model itself."""
     return answer.with_suffix(".kept.safetensors")
 
 
 def seed_for(seed: int, *what: object) -> int:
-    """A seed of its own for every purpose, round and site, so that no draw depends on what ran before."""
+    """A separate seed for every purpose, round and site, so that no random draw depends on what ran before."""
     text = ":".join(map(str, (seed, *what)))
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") >> 1

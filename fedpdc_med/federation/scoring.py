@@ -1,4 +1,4 @@
-"""What a labelled set of films says of a model: accuracy and recall per class."""
+"""A model's score on a labelled set of films: accuracy and recall per class."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ import numpy as np
 @dataclass(frozen=True)
 class Score:
     accuracy: float
-    recall: dict[str, float | None]  # None: no film of that class
+    recall: dict[str, float | None]  # None: no films of that class
 
     @property
     def worst(self) -> float | None:

@@ -1,4 +1,4 @@
-"""The medical application that simulate and FLARE share; a site file needs the names that stand here."""
+"""The medical application that simulate and FLARE share; a site file imports its names from here."""
 
 from fedpdc_med.hospitals.site import HospitalSite, Phantoms
 from fedpdc_med.imaging.phantoms.scanners import Scanner

@@ -1,4 +1,4 @@
-"""From hospitals, film stores and a reference set to the three parts of a federation."""
+"""Makes the three parts of a federation from sites, film stores and a public reference set."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from fedpdc_med import __version__
+from fedpdc_med.common.description import count
 from fedpdc_med.common.errors import UserError
 from fedpdc_med.common.paths import key_file
 from fedpdc_med.federation.data import CoordinatorData, EvaluationSet, LocalFederation, SiteData, usual_settings
@@ -22,14 +23,14 @@ from fedpdc_med.methods import Method, config_of
 from fedpdc_med.runs.plan import FilmProcessing, LocalSettings, Network, Plan, Preparation
 from fedpdc_med.runs.schema import SiteSummary
 
-# No left-right flip: the heart is on one side. Normalisation is fixed, so that no site's statistics leave it.
+# No left-right flip: the heart is on one side. Normalisation is fixed, so that a site's statistics do not leave it.
 PREPARATION = Preparation(mean=(110.0,), std=(60.0,), per_image=True, rotate=5.0, shift=0.04, zoom=0.05, contrast=0.1)
 ABOUT = ["film", "patient", "label", "sex", "age_band", "view", "source"]
 
 
 @dataclass(frozen=True)
 class FilmSources:
-    """Whatever films there are to work with: each site's store, and the public reference set."""
+    """The available films: each site's store, and the public reference set."""
 
     stores: dict[str, FilmStore]
     reference: Reference
@@ -46,7 +47,7 @@ def plan_for(
     seed: int = 0,
     run: str = "",
 ) -> Plan:
-    """What all parties agree on: the classes and the preparation of films are those of the reference set."""
+    """What all parties agree on; the classes and the preparation of films are those of the reference set."""
     classes = reference.classes
     size = reference.store.info["size"]
     return Plan(
@@ -70,7 +71,7 @@ def coordinator_data(
     settings: LocalSettings,
     more: Mapping[str, EvaluationSet] | None = None,
 ) -> CoordinatorData:
-    """The coordinator's part; `more`: what else is predicted at the end, where all films are on one machine."""
+    """The coordinator's part; `more`: further sets to predict at the end, if all films are on one machine."""
     splits = {
         name: evaluation_set(reference.store, reference.rows(name), name, "reference", plan.classes)
         for name in ("holdout", "weighting")
@@ -94,7 +95,7 @@ def site_data(site: HospitalSite, store: FilmStore, plan: Plan, releases: Path |
 
 
 def local_federation(sites: Sequence[HospitalSite], sources: FilmSources, plan: Plan) -> LocalFederation:
-    """All parts on one machine, once their films have been checked against each other."""
+    """All parts on one machine, after checking their films against each other."""
     check_alike(sources)
     check_sites_apart(sites, sources)
     training: dict[str, SiteData] = {}
@@ -120,22 +121,22 @@ def check_alike(sources: FilmSources) -> None:
 
 
 def check_processing(name: str, store: FilmStore, wanted: FilmProcessing | None) -> None:
-    """A site whose films were processed otherwise than the reference's would be scored too low."""
+    """A site whose films were processed differently from the reference set would be scored too low."""
     if processing_of(store) != wanted:
         raise UserError(
-            f"films of site {name!r} were brought to size with {processing_of(store)}, those of the reference with "
-            f"{wanted}; ingest the site, or build the reference, again"
+            f"site {name!r} was ingested with {processing_of(store)}, but the reference set was built with {wanted}; "
+            "use the same options for both and ingest or build again"
         )
 
 
 def processing_of(store: FilmStore) -> FilmProcessing:
-    """How a store's films were brought to working size."""
+    """How a store's films were resized."""
     how = store.info["processing"]
     return FilmProcessing(size=store.info["size"], fit=how.get("fit", "pad"), equalise=bool(how.get("equalise", False)))
 
 
 def check_sites_apart(sites: Sequence[HospitalSite], sources: FilmSources) -> None:
-    """A film or patient that one site trains on must not judge the model at another."""
+    """A film or patient that one site trains on must not test the model at another."""
     manifests = {site.name: sources.stores[site.name].manifest for site in sites}
     trained = {
         site.name: mine[mine["split"] == "train"]
@@ -150,20 +151,20 @@ def check_sites_apart(sites: Sequence[HospitalSite], sources: FilmSources) -> No
         for other, films in trained.items():
             if other != site.name and (shared := overlap(judging, films)):
                 raise UserError(
-                    f"{int(shared.films.sum())} films that would judge the model at {site.name} are, or show a patient "
-                    f"who is, among the training films of {other}; take one of the two out, or ingest {site.name} "
-                    f"again with --exclude and the film store of {other}"
+                    f"test films at {site.name} are also training films at {other}, or show one of its training "
+                    f"patients ({count(int(shared.films.sum()), 'film')}); remove one of the two sites, or ingest "
+                    f"{site.name} again with --exclude and the film store of {other}"
                 )
 
 
 def rows_of(name: str, store: FilmStore, split: str | None, classes: tuple[str, ...]) -> np.ndarray:
-    """The rows of a split (None: all) whose class the reference knows; other films cannot be scored and stay out."""
+    """The rows of a split (None: all) whose class is in the reference set; other films cannot be scored."""
     labels, splits = store.manifest["label"], store.manifest["split"]
     known = labels.isin(classes).to_numpy()
     if not known.any():
         raise UserError(
-            f"site {name!r} has no film of a class that the reference set knows ({', '.join(classes)}); "
-            "check its labels, or build the reference with its classes"
+            f"site {name!r} has no films of the reference set's classes ({', '.join(classes)}); "
+            "check its labels, or build the reference set with its classes"
         )
     return np.flatnonzero(known & (splits == split).to_numpy() if split else known)
 
@@ -184,7 +185,7 @@ def evaluation_set(
 
 
 def site_summaries(sites: Sequence[HospitalSite], sources: FilmSources, plan: Plan) -> dict[str, SiteSummary]:
-    """What a run says of its sites."""
+    """What a run records about its sites."""
     found = {}
     for site in sites:
         manifest = sources.stores[site.name].manifest
@@ -203,6 +204,6 @@ def site_summaries(sites: Sequence[HospitalSite], sources: FilmSources, plan: Pl
 
 
 def training_counts(sites: Mapping[str, SiteSummary], classes: Sequence[str]) -> pd.DataFrame:
-    """Training films of each class, a row per site that takes part."""
+    """Training films of each class, one row per participating site."""
     rows = {name: about.training_films for name, about in sites.items() if about.takes_part}
     return pd.DataFrame(rows).T.reindex(columns=list(classes)).fillna(0).astype(np.int64)

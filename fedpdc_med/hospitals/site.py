@@ -1,4 +1,4 @@
-"""A hospital of the federation: a Python module that says SITE = HospitalSite(...)."""
+"""A site of the federation: a Python file that defines SITE = HospitalSite(...)."""
 
 import runpy
 from difflib import get_close_matches
@@ -16,7 +16,7 @@ from fedpdc_med.runs.plan import LocalSettings, Privacy
 
 
 class Phantoms(BaseModel):
-    """Films drawn by code, for trying things out: how many of each class, on which scanner, of which ages."""
+    """Synthetic films, for trying things out: how many of each class, with which scanner, of which ages."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -33,12 +33,12 @@ class Phantoms(BaseModel):
             if count < 0:
                 raise ValueError(f"{label!r} has {count} films; a count is 0 or more")
         if sum(mix.values()) == 0:
-            raise ValueError("every count is 0; a hospital needs films")
+            raise ValueError("every count is 0; a site needs films")
         return mix
 
 
 class HospitalSite(BaseModel):
-    """One hospital: its films (phantoms, or the name of its film store), and how it trains."""
+    """One site: its films (synthetic, or the name of its film store), and how it trains."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -59,17 +59,17 @@ class HospitalSite(BaseModel):
 
 
 def load_sites(folder: Path) -> list[HospitalSite]:
-    """Every hospital module of a folder, by name; a mistake is an error that names the file and the field."""
+    """Every site file of a folder, by name; a mistake is an error that names the file and the field."""
     if not folder.is_dir():
         raise UserError(f"--sites {folder}: there is no such folder")
     files = [file for file in sorted(folder.glob("*.py")) if not file.name.startswith("_")]
     if not files:
-        raise UserError(f"--sites {folder}: no hospital module (*.py) in it")
+        raise UserError(f"--sites {folder}: no site file (*.py) in it")
     sites: dict[str, HospitalSite] = {}
     for file in files:
         site = load_site(file)
         if site.name in sites:
-            raise UserError(f"{file.name}, field 'name': another module is already called {site.name!r}")
+            raise UserError(f"{file.name}, field 'name': another site file already has the name {site.name!r}")
         sites[site.name] = site
     return sorted(sites.values(), key=lambda site: site.name)
 
@@ -84,12 +84,12 @@ def load_site(file: Path) -> HospitalSite:
     except Exception as error:
         raise UserError(f"{file.name} cannot be loaded: {type(error).__name__}: {error}") from None
     if not isinstance(found, HospitalSite):
-        raise UserError(f"{file.name}: it must say SITE = HospitalSite(...); SITE is {type(found).__name__}")
+        raise UserError(f"{file.name} must define SITE = HospitalSite(...); SITE is {type(found).__name__}")
     return found
 
 
 def first_mistake(error: ValidationError) -> str:
-    """The first thing that pydantic minds, as `field 'x' = value: what is wrong`; for a choice, its likelier half."""
+    """The first mistake found by pydantic, as `field 'x' = value: what is wrong`; for a union, the likelier type."""
     mistakes = error.errors()
     mistake = max(mistakes, key=lambda one: len(one["loc"])) if mistakes[0]["loc"][:1] == ("films",) else mistakes[0]
     field = ".".join(str(part) for part in mistake["loc"] if part not in ("Phantoms", "str")) or error.title

@@ -1,4 +1,4 @@
-"""The paper's networks and MONAI's for films; every one gives (projection, logits)."""
+"""The paper's networks, and MONAI's for films; each returns (projection, logits)."""
 
 import torch
 from torch import nn
@@ -20,7 +20,7 @@ ENCODERS = {
 
 
 def build_model(network: Network, seed: int) -> nn.Module:
-    """The network with freshly drawn weights; the same seed draws the same bits and touches no global generator."""
+    """The network with random weights; the same seed gives bit-identical weights, without global random state."""
     if network.name not in ENCODERS:
         raise UserError(f"there is no model {network.name!r}; choose one of {', '.join(ENCODERS)}")
     with torch.random.fork_rng(devices=[]):

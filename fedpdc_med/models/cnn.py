@@ -22,7 +22,7 @@ class PaperCNN(nn.Module):
         self.fc2 = nn.Linear(120, 84)
 
     def forward(self, images: Tensor) -> Tensor:
-        # Pooling first gives the same numbers, because ReLU is monotone, on a quarter of the values.
+        # Pooling before the ReLU gives the same numbers, because ReLU is monotone, with a quarter of the work.
         x = F.relu(F.max_pool2d(self.conv1(images), 2))
         x = F.relu(F.max_pool2d(self.conv2(x), 2))
         x = F.relu(self.fc1(x.flatten(1)))

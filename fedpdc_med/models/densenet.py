@@ -1,4 +1,4 @@
-"""MONAI's DenseNet for films, in the 121 size and in one small enough for two cores."""
+"""MONAI's DenseNet for films: DenseNet-121, and one small enough for two cores."""
 
 from torch import nn
 
@@ -32,7 +32,7 @@ def densenet(channels: int, size: int, norm: str = "batch") -> nn.Module:
 def densenet_small(channels: int, size: int, norm: str = "batch") -> nn.Module:
     """Three blocks of two layers; all widths divide by the 8 groups.
 
-    It pools to 3 x 3 zones and not to one: where in the chest a shadow lies is half of what it means, and a
-    network this small cannot learn to write the place into its features.
+    It pools to 3 x 3 zones, not to one: the position of a shadow in the chest is half of its meaning, and a network
+    this small cannot learn to encode the position in its features.
     """
     return _densenet(channels, norm, blocks=(2, 2, 2), growth=16, first=32, pooled=3)

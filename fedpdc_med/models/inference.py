@@ -1,4 +1,4 @@
-"""From uint8 images to network input, and from there to probabilities."""
+"""Turns uint8 images into network input, and network output into probabilities."""
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ def normalise(images: Tensor, preparation: Preparation) -> Tensor:
         return ((pixels - centre) / (spread + 1)).contiguous(memory_format=torch.channels_last)
     count, channels, height, width = images.shape
     std = torch.tensor(preparation.std, device=images.device)
-    # Repeated for every pixel: a long row is far faster to multiply than many short ones.
+    # Repeated for every pixel, because multiplying one long row is far faster than many short ones.
     scale = (1 / std).repeat(height * width)
     offset = (-torch.tensor(preparation.mean, device=images.device) / std).repeat(height * width)
     rows = images.permute(0, 2, 3, 1).contiguous().view(count, -1).float()

@@ -4,7 +4,7 @@ from functools import partial
 
 from torch import nn
 
-SMALL_IMAGE = 64  # up to this size the ImageNet stem would leave almost nothing of the image
+SMALL_IMAGE = 64  # up to this size the ImageNet stem would reduce the image to almost nothing
 
 
 def _resnet(name: str, channels: int, size: int, norm: str) -> nn.Module:

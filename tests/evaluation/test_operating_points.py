@@ -47,7 +47,7 @@ def test_youdens_threshold_is_the_best_of_scikit_learns_curve(random_frame):
 
 @pytest.mark.parametrize("split", ["holdout", "external", "test"])
 def test_reported_films_may_not_choose(scored, split):
-    with pytest.raises(UserError, match=f"must not be chosen on {split} films"):
+    with pytest.raises(UserError, match=rf"must not be chosen on the reported films \({split}\)"):
         choose_threshold(scored.assign(split=split), "covid-19")
 
 

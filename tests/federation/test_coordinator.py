@@ -272,7 +272,7 @@ def test_a_site_whose_training_breaks_has_failed_and_the_run_goes_on(tiny_federa
         (lambda file: save_file({"x": torch.zeros(1)}, file), "do not match the model"),
         (
             lambda file: save_file({name: tensor * 1e30 for name, tensor in load_file(file).items()}, file),
-            "answers are not finite",
+            "predictions are not finite",
         ),
     ],
 )
@@ -302,7 +302,7 @@ def test_a_site_with_a_single_film_takes_part(tiny_federation, tmp_path, method)
 def test_a_round_without_any_usable_update_fails_and_keeps_what_was_done(tiny_federation, tmp_path):
     federation = tiny_federation("fedavg", sites=2, per_site={0: {"learning_rate": 1e30}, 1: {"learning_rate": 1e30}})
     coordinator, _, run = opened(federation, tmp_path)
-    with pytest.raises(WorkFailed, match="round 1 got no usable update"):
+    with pytest.raises(WorkFailed, match="round 1: none of the .* sampled sites returned a usable update"):
         coordinator.run_round()
     assert read_progress(run).round == 0
 
@@ -317,7 +317,7 @@ def test_an_average_whose_answers_are_not_finite_is_never_kept(tiny_federation, 
         return (lambda: np.full((1, 3), np.nan)) if model == run.next_checkpoint_file else answers(model, films)
 
     engine.predict = spoiled
-    with pytest.raises(WorkFailed, match="round 2 ends with gives answers that are not finite"):
+    with pytest.raises(WorkFailed, match="the predictions of the model after round 2 are not finite"):
         coordinator.run_round()
     assert (read_progress(run).round, run.checkpoint_file.read_bytes()) == (1, before)
 
@@ -340,7 +340,7 @@ def test_a_model_that_only_spoils_the_average_is_left_out_and_the_run_goes_on(ti
 
     record = coordinator_of(federation, Hostile(federation, "cpu"), run).run_round()
     assert record.sites["site-1"].status == "rejected"
-    assert "the average gives answers that are not finite" in record.sites["site-1"].reason
+    assert "the averaged model's predictions are not finite" in record.sites["site-1"].reason
     weights = [record.sites[name].weight for name in ("site-0", "site-2")]
     assert weights == pytest.approx([30 / 80, 50 / 80])
     assert all(torch.isfinite(value).all() for value in load_file(run.checkpoint_file).values())
@@ -432,7 +432,7 @@ def test_a_method_that_trains_on_the_reference_needs_a_correction_split(tiny_fed
     finetuning = tiny_federation("server-finetune")
     with pytest.raises(UserError, match=r"method 'server-finetune'.*`correction` split"):
         without_correction(finetuning).check()
-    with pytest.raises(UserError, match="`correction` split, which is empty"):
+    with pytest.raises(UserError, match="`correction` split of the public reference set, which is empty"):
         without_correction(federation).check()
 
 
@@ -440,7 +440,7 @@ def test_a_site_with_privacy_refuses_a_method_that_sends_more_than_a_model(tiny_
     federation = tiny_federation("scaffold")
     federation.check()
     private = dataclasses.replace(federation.sites["site-2"], privacy=Privacy(clip=1, noise=1), secret=b"own")
-    with pytest.raises(UserError, match="'scaffold' sends more than a model, and the privacy of site 'site-2'"):
+    with pytest.raises(UserError, match="'scaffold' sends more than a model, but the privacy of site 'site-2'"):
         dataclasses.replace(federation, sites={**federation.sites, "site-2": private}).check()
 
 

@@ -208,9 +208,14 @@ def test_an_unknown_rule_is_answered_with_the_known_ones(name: str) -> None:
     [
         ("labels-11", 10, 1.0, "labels-11: the images have 10 classes, choose labels-1 to labels-10"),
         ("labels-0", 10, 1.0, "choose labels-1 to labels-10"),
-        ("labels-2", 4, 1.0, "4 sites with 2 classes each cannot hold 10 classes, choose labels-3 or 5 sites"),
-        ("iid", 201, 1.0, "200 images are too few for 201 sites with at least 1 each: use 200 sites at most"),
-        ("dirichlet", 21, 1.0, "200 images are too few for 21 sites with at least 10 each: use 20 sites at most"),
+        (
+            "labels-2",
+            4,
+            1.0,
+            "4 sites with 2 classes each cannot cover 10 classes, choose labels-3 or at least 5 sites",
+        ),
+        ("iid", 201, 1.0, "200 images are too few for 201 sites with at least 1 each: use at most 200 sites"),
+        ("dirichlet", 21, 1.0, "200 images are too few for 21 sites with at least 10 each: use at most 20 sites"),
         ("dirichlet", 15, 0.01, "beta 0.01 is too much skew for 15 sites.*choose a larger beta or fewer sites"),
         ("quantity", 15, 0.01, "beta 0.01 is too much skew for 15 sites.*choose a larger beta or fewer sites"),
         ("iid", 0, 1.0, "the number of sites is 0: choose 1 or more"),
@@ -263,7 +268,7 @@ def test_no_public_images_leave_all_for_training() -> None:
 
 @pytest.mark.parametrize("per_class", [2, 3])
 def test_a_class_with_too_few_images_for_public_and_training_is_refused(per_class: int) -> None:
-    with pytest.raises(UserError, match=r"class 1 has 2 training images.*choose 1 public images per class at most"):
+    with pytest.raises(UserError, match=r"class 1 has 2 training images.*choose at most 1 public images per class"):
         hold_out(np.array([0, 0, 0, 0, 1, 1]), per_class, seeded())
 
 

@@ -93,5 +93,5 @@ def test_a_site_counts_each_different_update_once_whatever_round_it_was_called(t
 
 def test_a_record_of_updates_that_cannot_be_read_lets_nothing_out(tmp_path):
     (tmp_path / "releases.jsonl").write_text('{"release": "aa", "noise": 2.0}\n{"rel', encoding="utf-8")
-    with pytest.raises(WorkFailed, match="damaged"):
+    with pytest.raises(WorkFailed, match="corrupt"):
         Releases(tmp_path / "releases.jsonl").by_noise()

@@ -49,8 +49,8 @@ def test_a_hospital_with_real_films_names_its_store(tmp_path):
         ("SITE = HospitalSite(name='a', films=Phantoms(case_mix={'normal': -1}))", "'normal' has -1 films"),
         ("SITE = HospitalSite(name='a', films='x', settings=LocalSettings(epochs=0))", "a.py, field 'epochs' = 0"),
         ("SITE = HospitalSite(name='a', films=3)", "a.py, field 'films' = 3"),
-        ("SITE = 3", "a.py: it must say SITE = HospitalSite"),
-        ("site = 3", "a.py: it must say SITE = HospitalSite"),
+        ("SITE = 3", "a.py must define SITE = HospitalSite"),
+        ("site = 3", "a.py must define SITE = HospitalSite"),
         ("SITE = HospitalSite(", "a.py, line 2: not valid Python"),
         ("import nothing_of_this_name", "a.py cannot be loaded: ModuleNotFoundError"),
     ],
@@ -65,10 +65,10 @@ def test_a_mistake_names_the_file_and_the_field(tmp_path, text, says):
 def test_a_folder_without_modules_or_with_one_name_twice_is_refused(tmp_path):
     with pytest.raises(UserError, match="no such folder"):
         load_sites(tmp_path / "nothing")
-    with pytest.raises(UserError, match="no hospital module"):
+    with pytest.raises(UserError, match="no site file"):
         load_sites(tmp_path)
     module(tmp_path, GOOD)
     assert [site.name for site in load_sites(tmp_path)] == ["a"]
     module(tmp_path, GOOD, "b.py")
-    with pytest.raises(UserError, match=r"b.py, field 'name': another module is already called 'a'"):
+    with pytest.raises(UserError, match=r"b.py, field 'name': another site file already has the name 'a'"):
         load_sites(tmp_path)
