@@ -20,7 +20,7 @@ from fedpdc_med.benchmarks.catalogue import make_experiment
 from fedpdc_med.federation.data import CoordinatorData, EvaluationSet, LocalFederation, SiteData, usual_settings
 from fedpdc_med.federation.images import Films
 from fedpdc_med.methods import config_of, make_method
-from fedpdc_med.runs.directory import create_run, write_predictions
+from fedpdc_med.runs.directory import create_run, made_with, write_predictions
 from fedpdc_med.runs.plan import FilmProcessing, LocalSettings, MethodConfig, Network, Plan, Preparation
 from fedpdc_med.runs.schema import (
     BenchmarkRun,
@@ -181,6 +181,7 @@ def made_run(
             films=60,
             patients=40,
             training_films={} if name == "island" else {label: 10 + k for k, label in enumerate(classes)},
+            settings=LocalSettings(),
         )
         for name in (*sites, *(["island"] if external else []))
     }
@@ -220,7 +221,7 @@ def made_config(classes, *, kind=SimulationRun, method="fedpdc", rounds=4, seed=
         **more,
     }
     common = {
-        "made_with": {"fedpdc_med": __version__, "python": "3.11.7"},
+        "made_with": made_with(),
         "git_commit": "0123456789ab",
         "plan": Plan(**plan),
         "sites": sites or {},
@@ -278,7 +279,9 @@ def made_round(t, classes, sites, found, missing):
             "weight": 1 / len(heard),
             "dissimilarity": 1.2,
         }
-    return {"round": t, "seconds": 1.0, "accuracy": 0.7, "recall": recall, "sites": of_sites}
+    known = [value for value in recall.values() if value is not None]
+    told = {"accuracy": 0.7, "recall": recall, "worst_recall": min(known), "score": 0.6, "bytes": 2_000_000}
+    return {"round": t, "seconds": 1.0, **told, "sites": of_sites}
 
 
 def made_films(model, split, site, found, classes):
