@@ -7,7 +7,7 @@ from fedpdc_med.methods.weighting import by_min_max
 
 
 class ABAVG(Method):
-    """FedAvg's local steps, weights by min-max normalised accuracy: the worst model of a round has no say in it."""
+    """FedAvg's local steps, weights by min-max normalised accuracy: the worst model of a round gets weight zero."""
 
     name: ClassVar[str] = "abavg"
 

@@ -1,4 +1,4 @@
-"""Is a state usable, and from the updates of a round to one state."""
+"""Checks of a state, and the aggregation of a round's updates into one state."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from fedpdc_med.methods.server import ScoredUpdate, State
 
 
 def problem_with(state: State, expected: State) -> str | None:
-    """Why a state cannot be averaged with the others, or None: never trust a reply."""
+    """Why a state cannot be averaged with the others, or None. Replies are never trusted."""
     if state.keys() != expected.keys():
         missing, extra = expected.keys() - state.keys(), state.keys() - expected.keys()
         return f"entries do not match the model: {len(missing)} missing, {len(extra)} unknown"
@@ -31,13 +31,13 @@ def largest_number(state: State) -> float:
 def weighted_average(updates: Sequence[ScoredUpdate], weights: Sequence[float]) -> State:
     """Sum of weight * state; float entries (BatchNorm statistics too) averaged, integer counters copied.
 
-    States are read one at a time in the order given, so memory does not grow with their number and the result does
-    not depend on who answered first. Sums are kept in float64.
+    States are read one at a time in the given order, so memory does not grow with their number and the result does not
+    depend on which site answered first. Sums are in float64.
     """
     total: State = {}
     types: dict[str, torch.dtype] = {}
     for update, weight in zip(updates, weights, strict=True):
-        _add(total, types, update.state(), weight)  # a call, so that no name holds the state while the next is read
+        _add(total, types, update.state(), weight)  # a call, so that the state is freed before the next is read
     return {name: tensor.to(types.get(name, tensor.dtype)) for name, tensor in total.items()}
 
 
@@ -53,7 +53,7 @@ def _add(total: State, types: dict[str, torch.dtype], state: State, weight: floa
 
 @dataclass(frozen=True)
 class TensorWise:
-    """Reduces the sites' values of each number to one; holds one tensor of every site at a time.
+    """Reduces the sites' values of each number to one; keeps one tensor of every site in memory at a time.
 
     The weights are not used; integer counters are copied from the first site.
     """

@@ -1,4 +1,4 @@
-"""Training without a federation: each site alone, all films in one place, the public films alone."""
+"""Training without a federation: local-only, on all films in one place, or on the public films only."""
 
 from typing import ClassVar
 
@@ -6,7 +6,7 @@ from fedpdc_med.methods.parts import Method, Parts
 
 
 class SOLO(Method):
-    """Cross-entropy at the sites, no averaging: each site goes on from its own model."""
+    """Local-only training: cross-entropy at the sites without averaging; each site continues from its own model."""
 
     name: ClassVar[str] = "solo"
 
@@ -15,7 +15,7 @@ class SOLO(Method):
 
 
 class Pooled(Method):
-    """FedAvg over a single site that holds the films of all: the upper bound that no group of hospitals can have."""
+    """FedAvg with a single site that has all films: an upper bound that no group of hospitals can reach."""
 
     name: ClassVar[str] = "pooled"
 
@@ -24,7 +24,7 @@ class Pooled(Method):
 
 
 class ReferenceOnly(Method):
-    """FedAvg over a single site that holds the public films (`correction` and `weighting`) and no other."""
+    """FedAvg with a single site that has the public films (`correction` and `weighting`) and no others."""
 
     name: ClassVar[str] = "reference-only"
 

@@ -9,7 +9,7 @@ from fedpdc_med.methods.server import Outcome, ServerRound, State
 
 
 class FedAvgM(Method):
-    """FedAvg whose server goes on in the direction of the rounds before: v = momentum * v + (w_t - average)."""
+    """FedAvg with momentum at the server: v = momentum * v + (w_t - average)."""
 
     name: ClassVar[str] = "fedavgm"
     momentum: float = Field(default=0.9, ge=0, lt=1)
@@ -19,7 +19,7 @@ class FedAvgM(Method):
         return Parts(server=self.step)
 
     def step(self, r: ServerRound, aggregated: State) -> Outcome:
-        """w_t - rate * v, of trained parameters; statistics, whose variances must stay positive, are averaged."""
+        """w_t - rate * v for trained parameters; statistics are averaged, because variances must stay positive."""
         received, memory = r.received(), r.memory()
         v = {name: received[name] - aggregated[name] for name in r.parameters}
         v = {name: change + self.momentum * memory[name] if memory else change for name, change in v.items()}

@@ -17,13 +17,13 @@ Strength = Annotated[float, Field(ge=0)] | Literal["adaptive", "by-size"]
 
 
 class FedPDC(Method):
-    """Weights by accuracy on the reference; the site's score corrects its next local training.
+    """Weights by accuracy on the public reference set; a site's score corrects its next local training.
 
     The paper's own correction, `penalty`, adds a number that does not depend on the weights being trained, so its
-    gradient is zero and every local step is FedAvg's. `proximal` and `soft-accuracy` are two readings that do act,
-    `cross-entropy` is `soft-accuracy` with a loss that also acts where the site's model is sure of the wrong class.
-    Weightings other than `accuracy` are not the paper's. On a balanced reference `recall` is the same as `accuracy`.
-    `by-films`, `equal` and `correction_factor=constant` do without the scores, to show what they are worth.
+    gradient is zero and every local step is FedAvg's. `proximal` and `soft-accuracy` are two interpretations that have
+    an effect; `cross-entropy` is `soft-accuracy` with a loss that also works if the site's model is confidently wrong.
+    Weightings other than `accuracy` are not the paper's. On a balanced reference set `recall` equals `accuracy`.
+    `by-films`, `equal` and `correction_factor=constant` do not use the scores, to measure their contribution.
     """
 
     name: ClassVar[str] = "fedpdc"
@@ -44,7 +44,7 @@ class FedPDC(Method):
 
 @dataclass(frozen=True)
 class Correction:
-    """Equations 6 to 8: cross-entropy + lambda * (1 - p_i) * what the correction multiplies it by."""
+    """Equations 6 to 8: cross-entropy + lambda * (1 - p_i) * the chosen correction."""
 
     corrected: Callable[[Context], Tensor | float] | None
     strength: float | str
@@ -58,24 +58,24 @@ class Correction:
 
 
 def lambda_of(strength: float | str, context: Context) -> float:
-    """A constant, or equation 9's 0.5 * t, or such that every film of a step counts alike."""
+    """A constant, or equation 9's 0.5 * t, or a value with which every film of a step has the same weight."""
     if strength == "adaptive":
         return 0.5 * context.round
     return context.batch_ratio if strength == "by-size" else float(strength)
 
 
 def midway(ratio: float) -> float:
-    """`by-size`: midway, in proportions, between data sharing (`ratio`) and a public film for every own one (1)."""
+    """`by-size`: the geometric mean of data sharing (`ratio`) and one public film per own film (1)."""
     return min(1.0, math.sqrt(ratio))
 
 
 def penalty(context: Context) -> float:
-    """The paper to the letter: a constant, without a gradient."""
+    """As published: a constant, without a gradient."""
     return 1.0
 
 
 def proximal(context: Context) -> Tensor:
-    """The proof's reading: its equation A.1 is FedProx's stationarity condition."""
+    """As in the paper's proof, whose equation A.1 is FedProx's stationarity condition."""
     return squared_distance(context.model, context.global_model) / 2
 
 
@@ -90,7 +90,7 @@ def public_cross_entropy(context: Context) -> Tensor:
 
 def _on_public_films(context: Context) -> tuple[Tensor, Tensor]:
     """Logits and labels of a public minibatch."""
-    assert context.public_batch is not None, "the run gives a method that trains on public films these films"
+    assert context.public_batch is not None, "a method that trains on public films is given them"
     images, labels = context.public_batch()
     _, logits = context.model(images)
     return logits, labels

@@ -1,4 +1,4 @@
-"""FedPDC with a correction that acts, the recommended method; docs/recommended.md explains it."""
+"""FedPDC with a correction that has an effect, the recommended method; docs/recommended.md explains it."""
 
 from dataclasses import replace
 from typing import Annotated, ClassVar, Literal
@@ -10,7 +10,7 @@ from fedpdc_med.methods.parts import Parts
 
 
 class FedPDCCE(FedPDC):
-    """FedPDC with the cross-entropy of public films as its correction, from the first round on."""
+    """FedPDC with the cross-entropy on public films as its correction, from the first round on."""
 
     name: ClassVar[str] = "fedpdc-ce"
     costs: ClassVar[tuple[str, ...]] = ("strength",)
@@ -18,5 +18,5 @@ class FedPDCCE(FedPDC):
     strength: Annotated[float, Field(ge=0)] | Literal["adaptive", "by-size"] = "by-size"
 
     def parts(self) -> Parts:
-        """The paper leaves a site without a score uncorrected; here it is corrected in full."""
+        """In the paper a site without a score is not corrected; here it is corrected in full."""
         return replace(super().parts(), unscored=0.0)

@@ -10,7 +10,7 @@ from fedpdc_med.methods.parts import Batch, Context, Method, Parts, squared_dist
 
 
 class FedProx(Method):
-    """FedAvg plus mu/2 * ||w - w_t||^2, which holds a site near the global model."""
+    """FedAvg plus mu/2 * ||w - w_t||^2, which keeps a site near the global model."""
 
     name: ClassVar[str] = "fedprox"
     mu: float = Field(default=0.01, ge=0)

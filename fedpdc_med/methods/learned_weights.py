@@ -16,11 +16,11 @@ from fedpdc_med.methods.server import CoordinatorWork, ServerRound, State, Weigh
 from fedpdc_med.methods.weighting import by_score
 
 STEPS, BATCH, RATE = 50, 128, 0.1  # of Adam, on the logarithms of the weights
-LEAST = 1e-4  # where a search starts that would start at zero, from which no gradient leads away
+LEAST = 1e-4  # the start of a weight that would be zero, where its gradient would vanish
 
 
 class LearnedWeights(Method):
-    """FedAvg's local steps; weights by gradient on the weighting films' loss, starting from those by score."""
+    """FedAvg's local steps; weights by gradient descent on the weighting films' loss, starting from those by score."""
 
     name: ClassVar[str] = "learned-weights"
 
@@ -60,7 +60,7 @@ def search_weights(
     labels: Tensor,
     seed: int,
 ) -> list[float]:
-    """The weights whose average of the states has the lowest cross-entropy found; never a higher one than `start`."""
+    """The weights with the lowest cross-entropy found for the averaged state, never higher than that of `start`."""
     stacked = {key: torch.stack([s[key] for s in states]) for key, t in states[0].items() if t.is_floating_point()}
     counters = {key: tensor for key, tensor in states[0].items() if key not in stacked}
     trained = {key for key, _ in model.named_parameters()}
@@ -87,6 +87,6 @@ def search_weights(
         (loss_at(free.softmax(0), chosen) / len(chosen)).backward()
         optimiser.step()
     found = free.detach().softmax(0)
-    if not loss_of(found) < loss_of(begin):  # no better, or not a number
+    if not loss_of(found) < loss_of(begin):  # not better, or not a number
         return list(start)
     return found.double().div(found.double().sum()).tolist()

@@ -12,7 +12,7 @@ from fedpdc_med.methods.parts import Batch, Context, Method, Parts
 
 
 class MOON(Method):
-    """FedAvg plus a term that draws a site's projections to the global model's and away from its own last ones."""
+    """FedAvg plus a term that pulls a site's projections to the global model's and away from its previous ones."""
 
     name: ClassVar[str] = "moon"
     mu: float = Field(default=5.0, ge=0)

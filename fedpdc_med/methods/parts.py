@@ -1,4 +1,4 @@
-"""The contract: a method is its settings, and the parts that they make."""
+"""The contract: a method is its settings and the parts that they define."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from fedpdc_med.methods.weighting import by_films
 
 @dataclass(frozen=True)
 class Batch:
-    """One step's films with what the model being trained says of them."""
+    """One step's films with the output of the model being trained."""
 
     images: Tensor
     labels: Tensor
@@ -25,27 +25,27 @@ class Batch:
 
 @dataclass(frozen=True)
 class Context:
-    """What stays the same during one round of local training."""
+    """Everything that stays the same during one round of local training."""
 
     model: nn.Module
     global_model: nn.Module  # w_t, frozen
-    previous_model: nn.Module | None  # this site's own model of its last round, frozen, if the method keeps it
+    previous_model: nn.Module | None  # this site's own model from its last round, frozen, if the method keeps it
     round: int  # t, from 1
     rounds: int
-    score: float  # p_i: this site's accuracy on the reference in the round before, or `unscored`
+    score: float  # p_i: this site's accuracy on the weighting films in the previous round, or `unscored`
     public_batch: Callable[[], tuple[Tensor, Tensor]] | None = None  # films of the `correction` split
-    batch_ratio: float = 1.0  # the size of its minibatch beside the site's
+    batch_ratio: float = 1.0  # the size of a public minibatch relative to the site's
     kept: State = field(default_factory=dict)  # what this site's `SiteState` kept in its last round
     broadcast: State = field(default_factory=dict)  # the memory of the server step, if the method sends it
 
 
 class SiteState(Protocol):
-    """What a site keeps for its next round, where that is more than its own last model."""
+    """What a site keeps for its next round, if that is more than its own last model."""
 
     def after(self, context: Context, reach: float) -> tuple[State, State]:
-        """(kept at the site, sent beside the update), both of the names and shapes of trained parameters.
+        """(kept at the site, sent with the update), both with the names and shapes of trained parameters.
 
-        `reach` is how far a gradient of one would have carried every number in this round.
+        `reach` is how far a gradient of one would have moved every number in this round.
         """
         ...
 
@@ -67,7 +67,7 @@ def as_large(ratio: float) -> float:
 
 @dataclass(frozen=True)
 class PublicFilms:
-    """Who trains on the `correction` split. Whoever does, the scores come from other films."""
+    """Where the `correction` split is trained on. In every case the scores come from other films."""
 
     at_sites: Literal["no", "minibatch", "joined"] = "no"  # joined: in the same batches as the site's own
     copies: int = 1  # of the joined films
@@ -81,7 +81,7 @@ class PublicFilms:
 
 @dataclass(frozen=True)
 class Parts:
-    """The default is federated averaging; a method names what it does otherwise."""
+    """The default is federated averaging; a method names only what it does differently."""
 
     terms: tuple[Term, ...] = ()  # local loss = cross-entropy + terms, added in this order
     weighting: Weighting = by_films
@@ -91,7 +91,7 @@ class Parts:
     sends_memory: bool = False  # sites get the server step's memory as context.broadcast
     public: PublicFilms = PublicFilms()
     learning_rate: Schedule = constant
-    unscored: float = 1.0  # p_i of a site that took no part in the round before; 1: it is not corrected
+    unscored: float = 1.0  # p_i of a site that was not in the previous round; 1: it is not corrected
     trains: Literal["sites", "alone", "pooled", "public"] = "sites"  # alone: no averaging; the last two: in one place
 
     @property

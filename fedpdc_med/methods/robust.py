@@ -23,7 +23,7 @@ class TrimmedMean(Method):
     """Each number is the mean of the sites' numbers without the largest and the smallest `share` of them."""
 
     name: ClassVar[str] = "trimmed-mean"
-    share: float = Field(default=0.1, ge=0, lt=0.5)  # at each end; rounded down to whole sites
+    share: float = Field(default=0.1, ge=0, lt=0.5)  # dropped at each end; rounded down to whole sites
 
     def parts(self) -> Parts:
         return Parts(weighting=equal, aggregate=TensorWise(self.mean))
@@ -34,6 +34,6 @@ class TrimmedMean(Method):
 
 
 def median(values: Tensor) -> Tensor:
-    """Over the first dimension; of an even number, midway between the two in the middle."""
+    """Over the first dimension; for an even number, the mean of the two in the middle."""
     ordered, last = values.sort(dim=0).values, len(values) - 1
     return (ordered[last // 2] + ordered[(last + 1) // 2]) / 2

@@ -10,10 +10,10 @@ from fedpdc_med.methods.weighting import equal
 
 
 class Scaffold(Method):
-    """Every local gradient is moved by c - c_i: the mean of all sites' gradients in place of the site's own.
+    """Every local gradient is shifted by c - c_i: towards the mean of all sites' gradients, away from the site's own.
 
-    The paper's sites take plain steps. Where a site has momentum, how far its steps would carry a constant gradient
-    (`reach`) takes the place of the paper's steps * rate.
+    The paper's sites use SGD without momentum. If a site has momentum, the distance that its steps would move with a
+    constant gradient (`reach`) replaces the paper's steps * rate.
     """
 
     name: ClassVar[str] = "scaffold"
@@ -23,7 +23,7 @@ class Scaffold(Method):
 
 
 def control(batch: Batch, context: Context) -> Tensor | None:
-    """A term whose gradient is c - c_i; before the first round is over both are zero."""
+    """A term whose gradient is c - c_i; both are zero until the first round is complete."""
     moved = [((c - kept) * parameter).sum() for c, kept, parameter in _controls(context)]
     return sum(moved[1:], moved[0]) if moved else None
 
@@ -34,7 +34,7 @@ def _controls(context: Context) -> list[tuple[Tensor, Tensor | int, Tensor]]:
 
 
 class ControlVariate:
-    """c_i, kept at the site; what it changes by is sent."""
+    """c_i, kept at the site; its change is sent."""
 
     def after(self, context: Context, reach: float) -> tuple[State, State]:
         kept, change = {}, {}
@@ -48,7 +48,7 @@ class ControlVariate:
 
 
 def move_control(r: ServerRound, aggregated: State) -> Outcome:
-    """c moves by what its sites moved, as a share of all sites."""
+    """c changes by the sum of its sites' changes, divided by the number of all sites."""
     c = r.memory()
     for update in r.updates:
         for name, change in update.sent().items():

@@ -1,4 +1,4 @@
-"""What a method sees at the coordinator: the updates of a round, its own memory, and where its heavy work runs."""
+"""What a method can use at the coordinator: the updates of a round, its own memory, and where its heavy work runs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,14 +15,14 @@ R_co = TypeVar("R_co", covariant=True)
 
 @dataclass(frozen=True)
 class ScoredUpdate:
-    """An update that passed its checks, with what the reference says of it; its files are read when asked for."""
+    """An update that passed its checks, with its score and recall on the weighting films; files are read on demand."""
 
     site: str
     model: Path
     films: int
     score: float  # p_i
-    recall: Mapping[str, float | None] = field(default_factory=dict)  # by class; None: no film of that class
-    extra: Path | None = None  # what the method sends beside the model
+    recall: Mapping[str, float | None] = field(default_factory=dict)  # by class; None: no films of that class
+    extra: Path | None = None  # what the method sends in addition to the model
 
     def state(self) -> State:
         return load_file(self.model)
@@ -62,7 +62,7 @@ class CoordinatorWork(Protocol):
 
 
 class CoordinatorTask(Protocol[R_co]):
-    """A frozen dataclass of paths and numbers, so that it can travel to the process that does the work."""
+    """A frozen dataclass of paths and numbers, so that it can be sent to the process that does the work."""
 
     def __call__(self, work: CoordinatorWork) -> R_co: ...
 
@@ -73,7 +73,7 @@ class RunAtCoordinator(Protocol):
 
 @dataclass(frozen=True)
 class ServerRound:
-    """One round at the coordinator; states are read from their files when asked for."""
+    """One round at the coordinator; states are read from their files on demand."""
 
     round: int  # t, from 1
     rounds: int
@@ -81,7 +81,7 @@ class ServerRound:
     updates: Sequence[ScoredUpdate]
     parameters: frozenset[str]  # names of what is trained; the rest are statistics and counters
     global_model: Path  # w_t
-    memory_file: Path | None  # what the server step of the round before left
+    memory_file: Path | None  # what the server step of the previous round kept
     folder: Path  # for files of this round
     run_at_coordinator: RunAtCoordinator
 
@@ -95,13 +95,13 @@ class ServerRound:
 
 @dataclass(frozen=True)
 class Weights:
-    values: list[float]  # one an update, adding up to 1
+    values: list[float]  # one per update; their sum is 1
     note: str = ""  # for the round's record
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a server step makes of the aggregated state."""
+    """The result of a server step."""
 
     state: State
     memory: State = field(default_factory=dict)  # for its next round

@@ -1,4 +1,4 @@
-"""Server fine-tuning: FedAvg, then a few steps on the public set at the coordinator; sites never receive it."""
+"""Server fine-tuning: FedAvg, then a few epochs on the public set at the coordinator; sites never receive the set."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ from fedpdc_med.methods.server import CoordinatorWork, Outcome, ServerRound, Sta
 
 
 class ServerFinetune(Method):
-    """FedAvg, and after averaging some epochs of plain cross-entropy on the `correction` split."""
+    """FedAvg, followed by some epochs of plain cross-entropy on the `correction` split after averaging."""
 
     name: ClassVar[str] = "server-finetune"
     costs: ClassVar[tuple[str, ...]] = ("server_epochs",)
@@ -27,7 +27,7 @@ class ServerFinetune(Method):
 
 @dataclass(frozen=True)
 class FinetuneStep:
-    """An average that training spoils stays as it was, and the round says so."""
+    """If fine-tuning makes the average unusable, the average is kept, and the record of the round says so."""
 
     epochs: int
     learning_rate: float

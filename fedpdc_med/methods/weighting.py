@@ -1,4 +1,4 @@
-"""From the updates of a round to their weights; by films, and with a note, where the scores give no ground for any."""
+"""The weights of a round's updates; by number of films, with a note, if the scores allow no other."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ def by_min_max(r: ServerRound) -> Weights:
 
 @dataclass(frozen=True)
 class BySharpenedScore:
-    """By p^k: k = 1 is the paper's, a large k leaves only the best."""
+    """By p^k: k = 1 is the paper's, a large k keeps only the best."""
 
     sharpness: float
 
@@ -47,7 +47,7 @@ def _or_by_films(r: ServerRound, weights: list[float] | None) -> Weights:
 
 
 def proportional(scores: Sequence[float]) -> list[float] | None:
-    """None where they add up to zero."""
+    """None if their sum is zero."""
     total = abs(sum(scores))
     if total == 0:
         return None
@@ -58,11 +58,11 @@ def sharpened(scores: Sequence[float], sharpness: float) -> list[float] | None:
     best = max(scores)
     if best == 0:
         return None
-    return proportional([(score / best) ** sharpness for score in scores])  # by the best, so that no power vanishes
+    return proportional([(score / best) ** sharpness for score in scores])  # by the best: no power vanishes
 
 
 def min_max(scores: Sequence[float]) -> list[float] | None:
-    """In proportion to (p - least) / (most - least); None when all are the same."""
+    """In proportion to (p - min) / (max - min); None if all are the same."""
     least, most = min(scores), max(scores)
     if least == most:
         return None
@@ -70,6 +70,6 @@ def min_max(scores: Sequence[float]) -> list[float] | None:
 
 
 def macro_recall(recall: Mapping[str, float | None]) -> float:
-    """The mean over classes that have films; the accuracy itself where every class has as many."""
+    """The mean over classes that have films; equal to the accuracy if all classes have equally many."""
     known = [value for value in recall.values() if value is not None]
     return sum(known) / len(known)

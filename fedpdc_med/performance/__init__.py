@@ -1,1 +1,1 @@
-"""How fast things are: benchmarks of speed and cost."""
+"""Benchmarks of speed and cost."""

@@ -1,4 +1,4 @@
-"""What FLARE costs: seconds a round beyond training, beside the local engine on the same hospitals."""
+"""The overhead of FLARE: seconds per round beyond training, compared with the local engine on the same sites."""
 
 import json
 import tempfile
@@ -36,7 +36,7 @@ class Spent:
 
 
 class TimedEngine(ProcessEngine):
-    """The local engine, with a note of how long its sites trained."""
+    """The local engine, which also records how long its sites trained."""
 
     def __init__(self, federation: LocalFederation, workers: int) -> None:
         super().__init__(federation, workers)

@@ -1,4 +1,4 @@
-"""How fast ingest reads films, beside a bare pydicom loop that only decodes and resizes them."""
+"""How fast ingest reads films, compared with a bare pydicom loop that only decodes and resizes them."""
 
 import time
 from collections import deque
@@ -18,7 +18,7 @@ from fedpdc_med.imaging.ingest.pipeline import ingest
 
 @dataclass(frozen=True)
 class Speed:
-    """Films a second of each round, bare loop and ingest in turn, with the same number of processes."""
+    """Films per second in each repetition, bare loop and ingest in turn, with the same number of processes."""
 
     films: int
     processes: int
@@ -27,12 +27,12 @@ class Speed:
 
     @property
     def ratios(self) -> list[float]:
-        """Ingest against the bare loop of the same round, sorted: a machine that slows down slows both."""
+        """Ingest relative to the bare loop of the same repetition, sorted: a machine that slows down slows both."""
         return sorted(ours / bare for ours, bare in zip(self.ours, self.bare, strict=True))
 
 
 def measure(folder: Path, stores: Path, *, processes: int, rounds: int, size: int = 128) -> Speed:
-    """Read all DICOM files of `folder` in turn both ways; neither clock runs while processes start and import."""
+    """Read all DICOM files of `folder` both ways in turn; starting processes and importing is not timed."""
     files = sorted(path for path in folder.rglob("*.dcm"))
     if not files:
         raise UserError("there is no file *.dcm below the folder")
@@ -53,7 +53,7 @@ def measure(folder: Path, stores: Path, *, processes: int, rounds: int, size: in
 
 
 def bare_film(path: Path, size: int) -> NDArray[np.uint8]:
-    """What anybody would write: no modality or VOI LUT, no inversion, no checks, no hashes, aspect not kept."""
+    """The obvious code: no modality or VOI LUT, no inversion, no checks, no hashes, aspect ratio not kept."""
     import pydicom
     import torch
 
@@ -65,7 +65,7 @@ def bare_film(path: Path, size: int) -> NDArray[np.uint8]:
 
 
 def _bare_loop(size: int) -> Callable[[Path], NDArray[np.uint8]]:
-    """The bare loop gets what our workers have, or the comparison would measure the C library's memory management."""
+    """Set up like our workers; otherwise the comparison would measure the C library's memory management."""
     import torch
 
     torch.set_num_threads(1)

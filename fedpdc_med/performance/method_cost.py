@@ -1,4 +1,4 @@
-"""What a round of each method costs beside FedAvg's: seconds, measured in turns with it, and bytes."""
+"""The cost of a round of each method relative to FedAvg: time, measured alternately with FedAvg, and bytes."""
 
 import tempfile
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ VARIANTS: tuple[tuple[str, dict[str, Any]], ...] = (
 
 
 def measure(workers: int, repeats: int) -> list[MeasuredCost]:
-    """Rounds of every method in turns with FedAvg's: on a noisy machine only their ratio means something."""
+    """Rounds of every method, alternating with FedAvg's: on a noisy machine only their ratio is meaningful."""
     methods = [make_method(name) for name in METHODS if name != "fedavg"]
     methods += [make_method(name, **settings) for name, settings in VARIANTS]
     rows = []
@@ -53,7 +53,7 @@ def measure(workers: int, repeats: int) -> list[MeasuredCost]:
 
 @contextmanager
 def coordinator_of(method: Method, workers: int) -> Iterator[Coordinator]:
-    """A federation that has done its first round, in which no method has anything to contrast or correct yet."""
+    """A federation after its first round, in which no method has anything to contrast or correct yet."""
     experiment = make_experiment("cifar10-cnn-b0.1", "quick", method.name)
     federation = arranged(build(experiment, method, noise(IMAGES)))
     engine = ProcessEngine(federation, workers)

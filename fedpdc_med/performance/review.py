@@ -28,8 +28,8 @@ SCRIPT = "from fedpdc_med.review.app.shell import show_page\nshow_page({number})
 
 
 def measure() -> dict[str, Any]:
-    """Seconds of every page: opened for the first time, and again with what has been counted kept."""
-    logging.disable(logging.WARNING)  # Streamlit warns again and again that no browser is there
+    """Seconds for every page: opened for the first time, and again with cached results."""
+    logging.disable(logging.WARNING)  # Streamlit warns repeatedly that there is no browser
     from streamlit.testing.v1 import AppTest
 
     from fedpdc_med.review.sections import PAGES
@@ -47,7 +47,7 @@ def measure() -> dict[str, Any]:
                 test.session_state["run"], test.session_state["second"] = "large-a", "large-b"
                 first, again = _seconds(test), _seconds(test)
                 if test.exception or test.error:
-                    raise WorkFailed(f"the page {page.title} could not be drawn")
+                    raise WorkFailed(f"the page {page.title} could not be displayed")
                 rows.append({"page": page.title, "first_load": first, "after_first_load": again})
         finally:
             logging.disable(logging.NOTSET)
@@ -64,7 +64,7 @@ def _seconds(test: Any) -> float:
 
 
 def write_run(folder: Path, seed: int) -> None:
-    """A run directory as `fedpdc simulate` leaves it, with drawn numbers in place of trained ones."""
+    """A run directory like one from `fedpdc simulate`, with random numbers instead of trained ones."""
     generator = np.random.default_rng(seed)
     run = create_run(folder, _config(seed))
     run.rounds_file.write_text("".join(_round(t, generator).line() + "\n" for t in range(1, ROUNDS + 1)))
@@ -134,7 +134,7 @@ def _config(seed: int) -> SimulationRun:
         sites=sites | {"outside": SiteSummary(takes_part=False, films=2000, patients=1000)},
         reference=ReferenceFacts(
             version="1",
-            provenance="drawn numbers",
+            provenance="random numbers",
             licence="none",
             classes=tuple(NAMES),
             films=PREDICTIONS // 2,

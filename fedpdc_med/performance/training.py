@@ -1,4 +1,4 @@
-"""How fast a round is, beside the bare loop that bounds it and the loop that is usual; and what memory it takes."""
+"""The speed of a round, compared with the bare loop that bounds it and with the usual loop; and its memory."""
 
 import json
 import resource
@@ -35,7 +35,7 @@ IMAGES, TEST_IMAGES = 50_000, 10_000  # CIFAR-10's numbers; the pixels are noise
 
 
 def measure(workers: int, repeats: int) -> dict[str, Any]:
-    """All the numbers of `fedpdc benchmark speed`; the loops are interleaved, because machines are noisy."""
+    """All numbers of `fedpdc benchmark speed`; the loops are interleaved, because machines are noisy."""
     experiment = make_experiment("cifar10-cnn-b0.1", "quick", "fedpdc")
     federation = build(experiment, make_method("fedpdc"), noise(IMAGES))
     rates: dict[str, list[float]] = {"federation": [], "limit": [], "usual": []}
@@ -53,7 +53,7 @@ def measure(workers: int, repeats: int) -> dict[str, Any]:
                     ("usual", lambda: usual_rate(federation)),
                 ):
                     rates[name].append(loop())
-                    step(1, f"{name}: {rates[name][-1]:,.0f} images a second")
+                    step(1, f"{name}: {rates[name][-1]:,.0f} images/s")
         finally:
             engine.close()
             limit.close()
@@ -75,7 +75,7 @@ def noise(count: int) -> ImageSet:
 
 
 def federation_rate(coordinator: Coordinator, experiment: Experiment) -> float:
-    """Images a second of a whole round: assignments, local training, scoring, averaging, evaluation, checkpoint."""
+    """Images per second in a whole round: assignments, local training, scoring, averaging, evaluation, checkpoint."""
     started = time.perf_counter()
     record = coordinator.run_round()
     seconds = time.perf_counter() - started
@@ -83,7 +83,7 @@ def federation_rate(coordinator: Coordinator, experiment: Experiment) -> float:
 
 
 def images_trained(record: Round, experiment: Experiment) -> int:
-    """What the sites of a round went through: whole batches, or the one partial batch of a small site."""
+    """The images used by the sites of a round: whole batches, or the single partial batch of a small site."""
     size = experiment.batch_size
     films = [site.films or 0 for site in record.sites.values() if site.status == "ok"]
     return sum(count // size * size or count for count in films) * experiment.epochs
@@ -130,7 +130,7 @@ def _bare_loop(batches: Sequence[tuple[Tensor, Tensor]], steps: int) -> int:
 
 
 class BareLoops:
-    """As many bare loops as there are workers, one thread each, on float batches already in memory."""
+    """As many bare loops as workers, with one thread each, on float batches already in memory."""
 
     def __init__(self, federation: LocalFederation, workers: int, steps: int = 400) -> None:
         films = next(iter(federation.sites.values())).films
@@ -160,7 +160,7 @@ class BareLoops:
 
 
 def usual_rate(federation: LocalFederation, steps: int = 120) -> float:
-    """MOON's loop: a DataLoader a site, each image through PIL, the sites one after the other in one process."""
+    """MOON's loop: one DataLoader per site, each image through PIL, the sites one after the other in one process."""
     from PIL import Image
     from torch.utils.data import DataLoader, Dataset
     from torchvision import transforms
@@ -210,7 +210,7 @@ def memory_of(sites: int, workers: int) -> dict[str, Any]:
 
 
 def _probe(sites: int, workers: int, rounds: int = 3) -> dict[str, Any]:
-    """The same 20,000 images in so many sites of equal size, 10 of them sampled a round."""
+    """The same 20,000 images in this many sites of equal size, 10 of them sampled per round."""
     experiment = make_experiment("cifar10-cnn-b0.1", "quick", "fedpdc", partition="iid", sites=sites, tau=10 / sites)
     federation = build(experiment, make_method("fedpdc"), noise(20_000))
     engine = ProcessEngine(federation, workers)

@@ -1,1 +1,1 @@
-"""A run as it lies on disk: its plan, configuration, rounds and predictions."""
+"""A run on disk: its plan, configuration, rounds and predictions."""

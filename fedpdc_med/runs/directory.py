@@ -1,7 +1,7 @@
-"""The run directory: the one contract between training, reports and the app. Every file in it is replaced as a whole.
+"""The run directory: the contract between training, reports and the app. Every file in it is replaced as a whole.
 
-It may come from anybody, so one with links in it is not opened, nothing is written through a link, and everything that
-is read is checked.
+A run may come from anyone, so one that contains links is not opened, nothing is written through a link, and everything
+that is read is checked.
 """
 
 import hashlib
@@ -82,12 +82,12 @@ class Run:
 
     @property
     def finished(self) -> bool:
-        """Whether it is now, whenever the run was read."""
+        """Whether the run is finished now, whenever it was read."""
         return self.predictions_file.exists()
 
     @cached_property
     def cache_key(self) -> str:
-        """Changes whenever one of the run's files does; what has been computed for it is then computed again."""
+        """Changes whenever one of the run's files changes, so that cached results are computed again."""
         return cache_key(self.folder)
 
     @cached_property
@@ -100,7 +100,7 @@ class Run:
 
     @cached_property
     def rounds(self) -> list[Round]:
-        """The recorded rounds; a last line that is still being written is passed over, any other damage is said."""
+        """The recorded rounds; a last line that is still being written is skipped, any other damage is an error."""
         return [record for _, record in round_lines(self.rounds_file)]
 
     @cached_property
@@ -112,7 +112,7 @@ class Run:
         where = f"predictions.parquet of {self.name}"
         validate(frame, where)
         if classes_of(frame) != self.classes:
-            raise UserError(f"{where} has other classes than its config.toml: they are of two runs.")
+            raise UserError(f"{where} and config.toml have different classes; they are not from the same run.")
         return frame
 
     def final_predictions(self) -> pd.DataFrame:
@@ -121,7 +121,7 @@ class Run:
         return self.predictions
 
     def again(self, where: Path | str) -> str:
-        """What to type to continue it; only the user can say where its own site files are."""
+        """The command that continues it; only the user knows where the run's own site files are."""
         if isinstance(self.config, FederationRun):
             return "fedpdc federation run"
         own = isinstance(self.config, SimulationRun) and self.config.data.sites_folder
@@ -147,7 +147,7 @@ class Run:
         return sorted(map(str, self.predictions["model"].unique()), key=lambda name: (name != GLOBAL, name))
 
     def models_on(self, split: str) -> list[str]:
-        """The models that have seen these films: a site's own model may know its own films only."""
+        """The models with predictions on these films: a site's own model may be tested on its own films only."""
         if self.predictions is None:
             return []
         seen = set(map(str, self.predictions.loc[self.predictions["split"] == split, "model"].unique()))
@@ -155,7 +155,7 @@ class Run:
 
     @property
     def splits(self) -> list[str]:
-        """The splits with predictions, films that chose nothing first."""
+        """The splits with predictions, reported ones first."""
         if self.predictions is None:
             return []
         present = set(map(str, self.predictions["split"].unique()))
@@ -163,11 +163,11 @@ class Run:
 
     @property
     def sites(self) -> dict[str, SiteSummary]:
-        """What the configuration says of each site; a benchmark's configuration names none."""
+        """What the configuration says about each site; that of a benchmark names none."""
         return self.config.sites
 
     def title_of(self, site: str) -> str:
-        """A site's title, with its name where another site has the same one."""
+        """A site's title, with its name if another site has the same title."""
         titles = {name: about.title or name for name, about in self.sites.items()}
         title = titles.pop(site, site)
         return f"{title} ({site})" if title in titles.values() and title != site else title
@@ -177,21 +177,22 @@ class Run:
 
 
 def read_run(folder: Path) -> Run:
-    """A run whose configuration is sound; its rounds and predictions are checked when they are asked for."""
+    """A run with a valid configuration; its rounds and predictions are checked when they are read."""
     run = Run(folder)
     _ = run.config
     return run
 
 
 def read_config(folder: Path) -> RunConfig:
-    """The configuration of a run, from a folder without links: this is the first thing that is read of a run."""
+    """The configuration of a run, from a folder without links; this is read before anything else of a run."""
     file = folder / CONFIG
     if folder.is_dir():
         _refuse_links(folder)
     if not file.is_file():
         empty = folder.is_dir() and not any(folder.iterdir())
         what = "is empty" if empty else f"contains no run: there is no {CONFIG} in it"
-        raise UserError(f"The folder {folder.absolute().name} {what}. Choose another run, or make one with: fedpdc simulate")
+        name = folder.absolute().name
+        raise UserError(f"The folder {name} {what}. Choose another run, or make one with: fedpdc simulate")
     try:
         table = parsed(tomllib.loads, read_text(file))
     except (ValueError, OSError):
@@ -199,7 +200,7 @@ def read_config(folder: Path) -> RunConfig:
     try:
         return config_from(table)
     except ValueError as error:
-        raise UserError(f"{CONFIG} of {folder.name} is not as fedpdc writes it: {error}.") from None
+        raise UserError(f"{CONFIG} of {folder.name} is not the configuration of a run: {error}.") from None
 
 
 def _refuse_links(folder: Path) -> None:
@@ -209,7 +210,7 @@ def _refuse_links(folder: Path) -> None:
 
 
 def round_lines(file: Path) -> Iterator[tuple[str, Round]]:
-    """Every whole line with the round it records."""
+    """Every complete line with the round it records."""
     where, last = f"{file.name} of {file.absolute().parent.name}", 0
     if not file.exists():
         return
@@ -225,7 +226,7 @@ def round_lines(file: Path) -> Iterator[tuple[str, Round]]:
                 raise UserError(f"{where}, line {number}: {sentence(error)}.") from None
             if number == len(lines):
                 return
-            raise UserError(f"{where} is damaged in line {number}; run again.") from None
+            raise UserError(f"{where} is corrupt in line {number}; run again.") from None
         if record.round <= last:
             raise UserError(f"{where}, line {number}: round {record.round} comes after round {last}.")
         last = record.round
@@ -266,7 +267,7 @@ def begin_run(folder: Path, config: RunConfig, overwrite: bool = False) -> Itera
 
 
 def scratch_run(folder: Path) -> Run:
-    """A place to train in, for timing and tests: rounds and checkpoints as in any run, but no configuration."""
+    """A run for timing and tests: rounds and checkpoints as in any run, but no configuration."""
     run = Run(folder)
     run.site_models.mkdir(parents=True)
     return run
@@ -284,11 +285,11 @@ def check_free(folder: Path, overwrite: bool) -> None:
     if there:
         _refuse_links(folder)
         if not _is_a_runs(folder / CONFIG):
-            raise UserError(f"the {CONFIG} in {folder} is not a run's; choose another folder")
+            raise UserError(f"the {CONFIG} in {folder} does not belong to a run; choose another folder")
 
 
 def _is_a_runs(file: Path) -> bool:
-    """Of whatever version: another program's configuration is not to be lost."""
+    """A run of any version; another program's configuration must not be lost."""
     try:
         return "kind" in parsed(tomllib.loads, read_text(file))
     except ValueError:
@@ -296,8 +297,8 @@ def _is_a_runs(file: Path) -> bool:
 
 
 def _clear(run: Run) -> None:
-    """Make room for another run. What a run does not write stays, and so do reviewers' decisions, which say of
-    themselves which model they were about.
+    """Make room for another run. Files that a run does not write stay, and so do reviewers' decisions, which name the
+    model that they are about.
     """
     shutil.rmtree(run.site_models, ignore_errors=True)
     for entry in (
@@ -334,7 +335,7 @@ def without_none(value: Any) -> Any:
 
 
 def made_with() -> dict[str, str]:
-    """The versions of what a run is made with."""
+    """The versions of the software that makes a run."""
     found = {name: version(name) for name in ("torch", "torchvision", "monai", "numpy")}
     return {"fedpdc_med": __version__, "python": ".".join(map(str, sys.version_info[:3])), **found}
 

@@ -1,4 +1,4 @@
-"""A picture of the skew: how many films, or images of a benchmark, every site has of each class."""
+"""A figure of the label skew: how many films, or images of a benchmark, each site has of each class."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +10,7 @@ from matplotlib.colors import ListedColormap, LogNorm
 from matplotlib.figure import Figure
 
 MOST_SITES = 40
-# Petroff's ten colours, chosen to stay apart for colour-blind readers (arXiv 2107.02270).
+# Petroff's ten colours, which colour-blind readers can distinguish (arXiv 2107.02270).
 COLOURS = (
     "#3f90da", "#ffa90e", "#bd1f01", "#94a4a2", "#832db6", "#a96b59", "#e76300", "#b9ac70", "#717581", "#92dadd",
 )  # fmt: skip
@@ -36,7 +36,7 @@ def label_distribution(
 
 
 def _largest(sizes: np.ndarray) -> np.ndarray:
-    """All sites in their own order, or the largest ones, largest first, when they are too many to read."""
+    """All sites in their own order, or only the largest, largest first, if there are too many to read."""
     if len(sizes) <= MOST_SITES:
         return np.arange(len(sizes))
     return np.argsort(-sizes, kind="stable")[:MOST_SITES]
@@ -66,7 +66,7 @@ def _bars(axes: Axes, counts: np.ndarray, classes: Sequence[str], what: str) -> 
 
 
 def _heat_map(axes: Axes, counts: np.ndarray, classes: Sequence[str], what: str) -> None:
-    """White is none at all; the scale is logarithmic, so that a rare class is not taken for a missing one."""
+    """White means none; the scale is logarithmic, so that a rare class does not look like a missing one."""
     shades = ListedColormap(colormaps["Blues"](np.linspace(0.25, 1, 256)))
     scale = LogNorm(1, max(counts.max(), 2))
     image = axes.imshow(np.ma.masked_equal(counts, 0), cmap=shades, norm=scale, aspect="auto", interpolation="nearest")

@@ -1,4 +1,4 @@
-"""The runs folder as a reader sees it: which runs there are, one of them opened, or one sentence why it cannot be."""
+"""The runs folder as a reader sees it: the list of runs, and one of them opened, or one sentence why it cannot be."""
 
 import os
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ from fedpdc_med.runs.schema import BenchmarkRun, RunConfig, SimulationRun
 
 RUNS_FOLDER = "FEDPDC_RUNS"  # how `fedpdc review RUNS` tells the app where to look
 RUN = "FEDPDC_RUN"  # and which run to show first
-MAIN = ("fedpdc", "fedpdc-ce")  # the methods that a run is made for; all others are there to compare with
+MAIN = ("fedpdc", "fedpdc-ce")  # the methods that runs are made for; all others are comparisons
 
 
 @dataclass(frozen=True)
@@ -44,14 +44,14 @@ class Choice:
 
 
 def reported(run: Run, choice: Choice) -> Choice:
-    """The choice, but with the global model on the films that chose nothing, where the run has them."""
+    """The choice, but with the global model on the split that is reported first, if the run has it."""
     if run.predictions is None or GLOBAL not in run.models:
         return choice
     return replace(choice, split=reported_split(run.predictions), model=GLOBAL)
 
 
 def films(run: Run, choice: Choice) -> pd.DataFrame:
-    """The predictions that a page shows: of the chosen model, on the chosen split."""
+    """The predictions that a page shows: those of the chosen model on the chosen split."""
     if run.predictions is None:
         raise UserError(unfinished(run))
     return select(run.predictions, model=choice.model, split=choice.split)
@@ -59,7 +59,7 @@ def films(run: Run, choice: Choice) -> pd.DataFrame:
 
 def unfinished(run: Run) -> str:
     return (
-        f"In progress: {len(run.rounds)} of {run.plan.rounds} rounds so far, and no predictions to count yet. If it "
+        f"In progress: {len(run.rounds)} of {run.plan.rounds} rounds completed, no predictions yet. If it "
         f"was interrupted, continue it with: {run.again(run.name)}"
     )
 
@@ -70,7 +70,7 @@ def runs_folder() -> Path:
 
 
 def list_runs(root: Path) -> list[Listed]:
-    """Every folder in the runs folder, by name; one that is a link out of the runs folder is passed over."""
+    """Every folder in the runs folder, by name; links that lead out of the runs folder are skipped."""
     try:
         folders = [entry for entry in root.iterdir() if not entry.name.startswith(".") and entry.is_dir()]
     except OSError:
@@ -80,14 +80,14 @@ def list_runs(root: Path) -> list[Listed]:
 
 
 def open_run(root: Path, name: str) -> Run:
-    """Read the whole of one run of the listing; whatever is wrong with it is a UserError of one sentence."""
+    """Read one run of the listing completely; anything wrong with it raises a UserError of one sentence."""
     run = Run(checked_folder(root, name))
     _ = run.cache_key, run.config, run.rounds, run.predictions  # the key first: it must not be newer than the rest
     return run
 
 
 def checked_folder(root: Path, name: str) -> Path:
-    """The folder of a listed run; a name from a link or a session never becomes a path before it is in the listing."""
+    """The folder of a listed run; a name from a link or a session becomes a path only if it is in the listing."""
     if name not in {listed.name for listed in list_runs(root)}:
         raise UserError("There is no such run in the runs folder; choose one from the list.")
     return root / name
@@ -108,9 +108,9 @@ def is_main(plan: Plan) -> bool:
 
 
 def first_shown(root: Path, listing: list[Listed]) -> str:
-    """The newest finished medical run that is no comparison, or else the newest of all.
+    """The newest finished run on films that is not a comparison, or else the newest of all.
 
-    `fedpdc simulate --compare` makes its comparisons last; nobody should read or sign one because it is the newest.
+    `fedpdc simulate --compare` makes its comparisons last; nobody should sign one just because it is the newest.
     """
     newest_first = sorted(listing, key=lambda listed: (listed.status != "no run", listed.changed), reverse=True)
     for listed in newest_first:
@@ -121,7 +121,7 @@ def first_shown(root: Path, listing: list[Listed]) -> str:
 
 
 def solo_beside(run: Run) -> str | None:
-    """The run that trained each site alone on the same films with the same seed, if it lies beside this one."""
+    """The local-only run (solo) on the same films with the same seed, if it is in the same folder."""
     root = run.folder.parent
     for listed in list_runs(root):
         config = _finished(root, listed) if listed.name != run.name else None
@@ -139,7 +139,7 @@ def _finished(root: Path, listed: Listed) -> RunConfig | None:
 
 
 def _task(config: RunConfig) -> list[Any]:
-    """What two runs must share for their films and seeds to be the same."""
+    """What must be equal in two runs for their films and seeds to be the same."""
     if isinstance(config, BenchmarkRun):
         return [config.experiment, config.data.fingerprint]
     privacy = config.privacy if isinstance(config, SimulationRun) else None

@@ -1,4 +1,4 @@
-"""The table of predictions of a run: is it sound, which classes does it know, what was called and by whom."""
+"""The table of predictions of a run: checks, classes, probabilities, predicted classes, patients."""
 
 from pathlib import Path
 
@@ -13,14 +13,14 @@ from fedpdc_med.common.errors import UserError
 PREFIX = "p:"
 TEXT_COLUMNS = ("model", "split", "site", "film", "patient", "label", "sex", "age_band", "view", "source")
 GLOBAL = "global"
-# What a reader is shown when a run has several: films that chose nothing come first.
+# The split shown first if a run has several: held-out test films come before others.
 REPORTED_SPLITS = ("holdout", "test", "external", "local", "weighting")
-MOST_ROWS, MOST_BYTES = 1_000_000, 10**9  # of a table that is opened; a small file can say the same thing very often
+MOST_ROWS, MOST_BYTES = 1_000_000, 10**9  # limits for a table to be opened; a small file can unpack to a very large one
 MAY_SUM_TO = 1e-3  # float32 softmax of 20 classes is far closer to 1; percentages or logits are far off
 
 
 def read_predictions(file: Path) -> pd.DataFrame:
-    """The table as it was written; one that would fill the memory is refused before it is unpacked."""
+    """The table as written; one that would fill the memory is refused before it is unpacked."""
     where = f"{file.name} of {file.parent.name}"
     try:
         with pq.ParquetFile(file, read_dictionary=TEXT_COLUMNS) as opened:
@@ -30,7 +30,7 @@ def read_predictions(file: Path) -> pd.DataFrame:
             table = opened.read(columns)
         return _spelt_out(table, where).to_pandas(ignore_metadata=True)
     except (pa.ArrowException, OSError, ValueError, KeyError):
-        raise UserError(f"{where} is damaged; remove it, then make it again with: fedpdc resume") from None
+        raise UserError(f"{where} is corrupt; remove it, then make it again with: fedpdc resume") from None
 
 
 def _check_kinds(schema: pa.Schema, columns: list[str], where: str) -> None:
@@ -52,7 +52,7 @@ def _check_size(about: pq.FileMetaData, columns: int, where: str) -> None:
 
 
 def _spelt_out(table: pa.Table, where: str) -> pa.Table:
-    """Text came as a list of words and the place of each row's word in it, which is short for any number of rows."""
+    """Decode text that was read as a list of distinct words and an index per row, after checking its full size."""
     texts = [name for name in table.column_names if pa.types.is_dictionary(table.schema.field(name).type)]
     size = 0
     for name in texts:
@@ -70,7 +70,7 @@ def classes_of(frame: pd.DataFrame) -> list[str]:
 
 
 def probabilities(frame: pd.DataFrame) -> np.ndarray:
-    """One row a film, one column a class, in class order."""
+    """One row per film, one column per class, in class order."""
     return frame[[PREFIX + name for name in classes_of(frame)]].to_numpy(dtype=np.float64)
 
 
@@ -81,12 +81,12 @@ def true_class(frame: pd.DataFrame) -> np.ndarray:
 
 
 def called_class(frame: pd.DataFrame) -> np.ndarray:
-    """The index of each film's most probable class; the first one at a tie."""
+    """The index of each film's predicted class; the first one at a tie."""
     return probabilities(frame).argmax(axis=1)
 
 
 def patient_codes(patients: np.ndarray | pd.Series, sites: np.ndarray | pd.Series | None = None) -> np.ndarray:
-    """Number the patients from 0; a film of an unnamed patient stands alone, and pseudonyms of two sites never meet."""
+    """Number the patients from 0; a film without a patient counts as its own, and pseudonyms of two sites differ."""
     names = pd.Series(patients)
     codes = pd.factorize(names)[0].astype(np.int64)
     if sites is not None:
@@ -102,7 +102,7 @@ def patients_of(frame: pd.DataFrame) -> np.ndarray:
 
 
 def one_model(frame: pd.DataFrame) -> None:
-    """Stop when a selection mixes models: each film would count once a model, with intervals too narrow."""
+    """Stop if a selection mixes models: each film would count once per model, and intervals would be too narrow."""
     models = frame["model"].unique()
     if len(models) > 1:
         raise ValueError(f"predictions of {len(models)} models mixed ({', '.join(sorted(models)[:3])}...): select one")
@@ -119,7 +119,7 @@ def select(
 
 
 def reported_split(frame: pd.DataFrame) -> str:
-    """The split whose numbers people are shown; the same one in the app, the report and on the command line."""
+    """The split that is reported; the same in the app, the report and on the command line."""
     present = set(frame.loc[frame["model"] == GLOBAL, "split"].unique())
     found = next((split for split in REPORTED_SPLITS if split in present), None)
     if found is None:
@@ -129,7 +129,7 @@ def reported_split(frame: pd.DataFrame) -> str:
 
 
 def validate(frame: pd.DataFrame, where: str = "predictions.parquet") -> None:
-    """Raise a UserError of one sentence at the first thing that would make a number wrong or a page fail."""
+    """Raise a UserError of one sentence for the first thing that would make a number wrong or a page fail."""
     missing = [name for name in TEXT_COLUMNS if name not in frame.columns]
     if missing:
         raise UserError(f"{where}: no column {', '.join(missing)}; write it with this version of fedpdc")
@@ -138,7 +138,7 @@ def validate(frame: pd.DataFrame, where: str = "predictions.parquet") -> None:
     if len(classes_of(frame)) < 2:
         raise UserError(f"{where}: needs a column p:CLASS for each of at least two classes")
     if frame.empty:
-        raise UserError(f"{where}: holds no predictions; finish the run first")
+        raise UserError(f"{where}: contains no predictions; finish the run first")
     _validate_text(frame, where)
     _validate_probabilities(frame, where)
     unknown = sorted(set(frame["label"].unique()) - set(classes_of(frame)))
@@ -176,5 +176,5 @@ def _validate_probabilities(frame: pd.DataFrame, where: str) -> None:
 
 
 def spoken(label: str) -> str:
-    """A class as a clinician writes it."""
+    """A class name as clinicians write it."""
     return {"covid-19": "COVID-19"}.get(label, label)

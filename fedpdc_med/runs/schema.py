@@ -1,4 +1,4 @@
-"""What a run says of itself: its configuration by kind, its rounds, and what it remembers between them."""
+"""What a run records: its configuration by kind, its rounds, and its progress between them."""
 
 import json
 from typing import Annotated, Any, Literal
@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 
 from fedpdc_med.runs.plan import LocalSettings, Plan, Privacy
 
-FORMAT = 1  # of a run directory; raised when an older one can no longer be read
+FORMAT = 1  # of a run directory; increased when older ones can no longer be read
 
 
 class _Part(BaseModel):
@@ -15,7 +15,7 @@ class _Part(BaseModel):
 
 
 class Experiment(_Part):
-    """Everything that fixes a benchmark run, apart from the method; a file of the catalogue with a preset applied."""
+    """Everything that determines a benchmark run, except the method; a file of the catalogue with a preset applied."""
 
     name: str
     title: str = ""
@@ -30,14 +30,14 @@ class Experiment(_Part):
     public_split: Literal["halves", "shared"] = "halves"  # for a method that trains on public images
     rounds: int = Field(ge=1)
     epochs: int = Field(ge=1)
-    tau: float = Field(default=1.0, gt=0, le=1)  # fraction of the sites sampled in a round
+    tau: float = Field(default=1.0, gt=0, le=1)  # fraction of the sites sampled per round
     batch_size: int = Field(default=64, ge=1)
     learning_rate: float = Field(default=0.01, gt=0)
     momentum: float = Field(default=0.9, ge=0, lt=1)
     weight_decay: float = Field(default=1e-5, ge=0)
-    images: int | None = Field(default=None, ge=1)  # train on so many of the images only; not the paper's setting
+    images: int | None = Field(default=None, ge=1)  # train on only this many images; not the paper's setting
     seed: int = 0
-    changed: tuple[str, ...] = ()  # the keys that are neither the experiment's own nor its preset's
+    changed: tuple[str, ...] = ()  # keys changed from the experiment's and its preset's values
 
     @property
     def local(self) -> LocalSettings:
@@ -45,12 +45,12 @@ class Experiment(_Part):
 
     @property
     def changes(self) -> dict[str, Any]:
-        """The settings that are neither the experiment's own nor its preset's."""
+        """The settings changed from the experiment's and its preset's values."""
         return {key: getattr(self, key) for key in self.changed}
 
 
 class SiteSummary(_Part):
-    """What is known of a site; a hospital of a federation tells its films only, and only in its answers."""
+    """What is known about a site; in a federation a hospital reports its film counts only, in its answers."""
 
     title: str = ""
     takes_part: bool = True
@@ -63,7 +63,7 @@ class SiteSummary(_Part):
 
 
 class ReferenceFacts(_Part):
-    """What the public reference set is and holds."""
+    """What the public reference set is and contains."""
 
     version: str
     provenance: str
@@ -95,7 +95,7 @@ class _Run(_Part):
     made_with: dict[str, str]  # fedpdc_med, python, torch, ...
     git_commit: str | None = None
     plan: Plan
-    sites: dict[str, SiteSummary] = {}  # a benchmark's sites have nothing to say
+    sites: dict[str, SiteSummary] = {}  # empty for a benchmark
 
     @model_validator(mode="after")
     def _has_classes(self) -> "_Run":
@@ -112,7 +112,7 @@ class BenchmarkRun(_Run):
 
 class SimulationRun(_Run):
     kind: Literal["simulation"] = "simulation"
-    privacy: Privacy | None = None  # of every site, in place of what its site file says
+    privacy: Privacy | None = None  # for every site, instead of the settings in its site file
     reference: ReferenceFacts
     data: StoreFingerprints
 
@@ -147,18 +147,18 @@ FileName = Annotated[str, Field(pattern=r"^[^/]+\.safetensors$")]
 
 
 class Progress(BaseModel):
-    """What a run must remember between rounds, beside the global model."""
+    """What a run must remember between rounds, in addition to the global model."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
     round: int = 0
-    scores: dict[str, float] = {}  # p_i of the round before, by site
+    scores: dict[str, float] = {}  # p_i of the previous round, by site
     kept: dict[str, FileName] = {}  # what a site keeps for its next round, in site_models/
     server_state: FileName | None = None  # the memory of the method's server step, a file there too
 
 
 class SiteRound(BaseModel):
-    """What a round had from one site: an update that was used, or why there was none."""
+    """What a round received from one site: an update that was used, or why there was none."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
@@ -170,7 +170,7 @@ class SiteRound(BaseModel):
     recall: dict[str, float | None] | None = None
     weight: float | None = None
     dissimilarity: float | None = None  # definition 1
-    epsilon: float | None = None  # what the site's updates up to this round give away, if it adds noise to them
+    epsilon: float | None = None  # privacy spent by the site's updates up to this round, if it adds noise to them
 
 
 class Round(BaseModel):
@@ -184,7 +184,7 @@ class Round(BaseModel):
     accuracy: float
     recall: dict[str, float | None]
     worst_recall: float | None = None
-    score: float | None = None  # P: choices between settings look at this one, never at the accuracy
+    score: float | None = None  # P: settings are chosen by this number, never by the accuracy
     sites: dict[str, SiteRound]
     note: str | None = None
 
@@ -192,10 +192,10 @@ class Round(BaseModel):
         return json.dumps(self.model_dump(exclude_unset=True))
 
     def in_short(self) -> str:
-        """For a line of progress."""
+        """The text for a progress line."""
         left_out = [name for name, site in self.sites.items() if site.status in ("failed", "rejected")]
-        trouble = f", left out: {', '.join(left_out)}" if left_out else ""
-        return f"accuracy {self.accuracy:.3f}, {self.seconds:.1f} s a round{trouble}"
+        trouble = f", not used: {', '.join(left_out)}" if left_out else ""
+        return f"accuracy {self.accuracy:.3f}, {self.seconds:.1f} s/round{trouble}"
 
 
 def sentence(error: ValidationError) -> str:

@@ -1,1 +1,1 @@
-"""The main job: hospital sites and a public reference on one machine, from films to tables."""
+"""Simulation: sites and a public reference set on one machine, from films to tables."""

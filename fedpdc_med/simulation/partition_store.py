@@ -28,7 +28,7 @@ SITE = HospitalSite(
 def partition_store(
     store: FilmStore, sites: int, rule: str, beta: float, folder: Path, seed: int, overwrite: bool = False
 ) -> dict[str, pd.DataFrame]:
-    """A film store and a module in `folder` for each new site; near-duplicates and patients stay together."""
+    """Make a film store, and a site file in `folder`, for each new site; near-duplicates and patients stay together."""
     manifest, origin = store.manifest, str(store.info["site"])
     grouped = groups(list(manifest["patient"]), list(manifest["perceptual_hash"]))
     labels = pd.Series(pd.factorize(manifest["label"])[0]).groupby(grouped).agg(lambda found: found.mode().iloc[0])
@@ -54,7 +54,7 @@ def partition_store(
 
 
 def _check_free(names: list[str], folder: Path, overwrite: bool) -> None:
-    """Nothing is lost: an earlier partition may be replaced, a site's own films never."""
+    """An earlier partition may be replaced, but never a site's own films."""
     for name in names:
         if not overwrite and (folder / f"{name}.py").exists():
             raise UserError(f"{name}.py is already in the folder; use --overwrite, or choose another --out")

@@ -1,4 +1,4 @@
-"""Every hospital's film store and the reference set, made from phantoms where the hospitals are phantoms."""
+"""Every site's film store and the reference set; synthetic ones are made here."""
 
 import json
 import shutil
@@ -17,11 +17,11 @@ from fedpdc_med.imaging.phantoms.films import write_films
 from fedpdc_med.imaging.reference import Reference, build_reference, read_reference
 from fedpdc_med.imaging.store import FilmStore, read_store
 
-PHANTOM_SIZE = 96  # pixels a side: phantoms show nothing finer, and a demonstration should be quick
+PHANTOM_SIZE = 96  # pixels per side: synthetic films have no finer detail, and a demonstration should be quick
 
 
 def open_films(sites: list[HospitalSite], reference: Path | None, seed: int, workers: int) -> FilmSources:
-    """Open every film store; draw phantom films for the hospitals that have none, once for each seed."""
+    """Open every film store; make synthetic films, once per seed, for the sites that use them."""
     stores = {site.name: store_of(site, seed, workers) for site in sites}
     if reference is None and all(isinstance(site.films, Phantoms) for site in sites):
         return FilmSources(stores, phantom_reference(seed, workers))
@@ -41,7 +41,7 @@ def phantom_folder(seed: int, name: str) -> Path:
 
 @owner_only()
 def phantom_store(name: str, title: str, films: Phantoms, seed: int, workers: int) -> FilmStore:
-    """Written as DICOM files and ingested like any hospital's; kept until the recipe changes."""
+    """Written as DICOM files and ingested like any hospital's films; kept until the recipe changes."""
     folder = phantom_folder(seed, name)
     if not is_current(folder, films):
         dicom = draw(folder, films, seed, title, workers)

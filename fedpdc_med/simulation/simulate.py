@@ -1,4 +1,4 @@
-"""`fedpdc simulate`: the federation over hospital sites, one run directory a method."""
+"""`fedpdc simulate`: a federation of sites on one machine, with one run directory per method."""
 
 import os
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ def start(
     *,
     overwrite: bool,
     workers: int,
-    privacy: Privacy | None = None,  # of every site, in place of what its site file says
+    privacy: Privacy | None = None,  # for every site, instead of the settings in its site file
     sites_folder: Path | None = None,
     reference: Path | None = None,
     runs: int = 1,  # how many like this one the command has ahead; 0: it has said what they take
@@ -55,12 +55,12 @@ def start(
 
 
 def resume(run: Run, config: SimulationRun, sites_folder: Path | None, workers: int, runs: int = 1) -> None:
-    """Continue a simulation; its hospitals and films must be the ones it was started with."""
-    if sites_folder is None and config.data.sites_folder:  # site files are code, and a run may come from anybody
+    """Continue a simulation; its sites and films must be the ones it was started with."""
+    if sites_folder is None and config.data.sites_folder:  # site files are code, and a run may come from anyone
         named = Path(config.data.sites_folder).name
         raise UserError(
-            f"{run.folder} was made with site files of its own, in a folder called {named!r}; if they are yours, "
-            f"say where they are: fedpdc resume {run.folder} --sites FOLDER"
+            f"{run.folder} was made with its own site files, in a folder called {named!r}; if you trust them, name "
+            f"their folder: fedpdc resume {run.folder} --sites FOLDER"
         )
     sites = load_sites(sites_folder or shipped("sites"))
     with only_writer(run.folder):
@@ -80,12 +80,12 @@ def hidden(sites: Sequence[HospitalSite], privacy: Privacy | None) -> list[Hospi
 
 
 def check_same_ways(run: Run, site: str, before: SiteSummary, now: SiteSummary) -> None:
-    """What a site file says that changes the training is as it was."""
+    """Check that the settings in a site file that affect training have not changed."""
     for key in ("takes_part", "settings", "privacy"):
         if getattr(before, key) != getattr(now, key):
             raise UserError(
-                f"{key} of site {site!r} differ from what {run.folder} was started with ({getattr(before, key)}); "
-                "set them back, or start a new run with --overwrite"
+                f"{key} of site {site!r} differs from the value that {run.folder} was started with "
+                f"({getattr(before, key)}); change it back, or start a new run with --overwrite"
             )
 
 

@@ -126,7 +126,7 @@ def test_a_folder_with_other_things_is_no_place_for_a_run(tmp_path, config):
 
 def test_a_config_of_another_program_is_not_overwritten(tmp_path, config):
     (tmp_path / "config.toml").write_text('title = "a web site"\n')
-    with pytest.raises(UserError, match="is not a run's; choose another folder"):
+    with pytest.raises(UserError, match="does not belong to a run; choose another folder"):
         create_run(tmp_path, config, overwrite=True)
     assert (tmp_path / "config.toml").read_text() == 'title = "a web site"\n'
 
@@ -159,7 +159,7 @@ def test_a_damaged_checkpoint_says_to_start_again(tmp_path, progress, run_after)
         run.checkpoint_file.write_bytes(b"half of a che")
     else:
         save_file(state(1), run.checkpoint_file, {"progress": progress})
-    with pytest.raises(UserError, match="is damaged; start again with --overwrite"):
+    with pytest.raises(UserError, match="is corrupt; start again with --overwrite"):
         read_progress(run)
 
 

@@ -119,14 +119,14 @@ def test_damaged_predictions_are_said_to_be_damaged(tmp_path, write_run):
     folder = write_run(tmp_path / "a")
     whole = (folder / "predictions.parquet").read_bytes()
     (folder / "predictions.parquet").write_bytes(whole[: len(whole) // 2])
-    assert "predictions.parquet of a is damaged" in sentence_of(tmp_path, "a")
+    assert "predictions.parquet of a is corrupt" in sentence_of(tmp_path, "a")
 
 
 def test_predictions_of_another_run_are_refused(tmp_path, write_run):
     folder = write_run(tmp_path / "a")
     frame = pd.read_parquet(folder / "predictions.parquet")
     frame.rename(columns={"p:normal": "p:healthy"}).assign(label="healthy").to_parquet(folder / "predictions.parquet")
-    assert "other classes" in sentence_of(tmp_path, "a")
+    assert "different classes" in sentence_of(tmp_path, "a")
 
 
 @pytest.mark.parametrize("name", ["../secret", "/etc", "..", ".", "", "a/../../secret", "nothing"])
@@ -166,7 +166,7 @@ def test_a_run_that_is_nested_without_end_is_a_sentence_and_the_others_are_shown
     (write_run(tmp_path / "deep") / "config.toml").write_text("a = " + "[" * 5000)
     (write_run(tmp_path / "long") / "rounds.jsonl").write_text("[" * 100_000 + "\n{}\n")
     assert "config.toml of deep cannot be read" in sentence_of(tmp_path, "deep")
-    assert "rounds.jsonl of long is damaged in line 1" in sentence_of(tmp_path, "long")
+    assert "rounds.jsonl of long is corrupt in line 1" in sentence_of(tmp_path, "long")
     assert [one.name for one in list_runs(tmp_path)] == ["deep", "good", "long"]
     assert first_shown(tmp_path, list_runs(tmp_path)) == "long"
 

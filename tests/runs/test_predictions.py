@@ -158,4 +158,4 @@ def test_a_file_that_is_no_table_is_damaged(tmp_path):
     file = write(tmp_path, 5)
     for content in (b"", b"PAR1 no parquet", file.read_bytes()[:-1], file.read_bytes()[4:]):
         file.write_bytes(content)
-        assert "is damaged; remove it, then make it again with: fedpdc resume" in why_not_read(file)
+        assert "is corrupt; remove it, then make it again with: fedpdc resume" in why_not_read(file)
