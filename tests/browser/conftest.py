@@ -18,7 +18,7 @@ PATIENCE = 30_000  # milliseconds; two cores may be busy
 expect.set_options(timeout=PATIENCE)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser():
     if CHROMIUM is None:
         pytest.fail("the browser tests need the system's Chromium: apt-get install -y chromium (make test does it)")

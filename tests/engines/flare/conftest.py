@@ -40,7 +40,7 @@ def made_sites():
     ]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def sources(tmp_path_factory):
     """Fifteen phantom films a hospital and twelve of each class in the reference, 48 pixels wide."""
     place = tmp_path_factory.mktemp("films")
@@ -139,7 +139,7 @@ class Running:
         raise AssertionError(f"no {count} hospitals are connected")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def federation(sources, tmp_path_factory):
     place = tmp_path_factory.mktemp("federation")
     trial = Trial(place, made_sites(), sources)
