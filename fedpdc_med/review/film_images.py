@@ -65,10 +65,10 @@ class RunImages:
         ]
 
     def why_not(self, site: str) -> str:
-        return self.absent.get(site, ELSEWHERE.format(site=called(site) or "this run"))
+        return self.absent.get(site, ELSEWHERE.format(site=name_of(site) or "this run"))
 
 
-def called(site: str) -> str:
+def name_of(site: str) -> str:
     return "the public reference set" if site == REFERENCE else site
 
 
@@ -84,12 +84,12 @@ def _stores(view: Run, wanted: dict[str, str]) -> RunImages:
     held, absent = {}, {}
     for site, fingerprint in wanted.items():
         if fingerprint not in folders:
-            absent[site] = ELSEWHERE.format(site=called(site))
+            absent[site] = ELSEWHERE.format(site=name_of(site))
             continue
         try:
             store = read_store(folders[fingerprint])
         except (UserError, OSError, ValueError, KeyError):
-            absent[site] = f"The film store of {called(site)} is damaged; ingest its films again."
+            absent[site] = f"The film store of {name_of(site)} is damaged; ingest its films again."
             continue
         held[site] = SiteImages(store.films, store.manifest)
     return RunImages(held, absent)

@@ -55,7 +55,7 @@ def test_the_recall_page_lists_the_worst_class_first(runs, address, page):
     expect(first).to_contain_text(worst.name)
     expect(first).to_contain_text(f"{worst.correct}/{worst.total}")
     expect(first).to_contain_text(f"{worst.low:.2f} to {worst.high:.2f}")
-    expect(page.locator(".js-plotly-plot")).to_have_count(3)
+    expect(page.locator(".js-plotly-plot")).to_have_count(4)
 
 
 def test_another_choice_of_films_changes_the_numbers(address, page, choose):
@@ -67,7 +67,7 @@ def test_another_choice_of_films_changes_the_numbers(address, page, choose):
 
 
 def test_two_runs_are_compared_film_by_film(runs, address, page, choose):
-    page.goto(f"{address}/compare?run=run-a")
+    page.goto(f"{address}/comparison?run=run-a")
     expect(page.get_by_text("Choose a second run")).to_be_visible()
     choose(page, "Compare with", "run-b")
     frames = [select(open_run(runs, name).predictions, model="global", split="holdout") for name in ("run-a", "run-b")]
@@ -126,7 +126,7 @@ def test_in_a_narrow_window_no_word_is_broken_and_no_axis_title_cut(address, pag
 
 def test_in_a_narrow_window_the_confusion_matrix_has_the_whole_width(address, page):
     page.set_viewport_size({"width": 800, "height": 1000})
-    page.goto(f"{address}/errors?run=run-a")
+    page.goto(f"{address}/confusion?run=run-a")
     expect(page.locator(".js-plotly-plot .xtitle")).to_be_visible()
     matrix = page.locator(".js-plotly-plot").bounding_box()
     mistakes = page.get_by_role("table").first.bounding_box()

@@ -22,16 +22,14 @@ class Split(NamedTuple):
 
 
 SPLITS = {
-    "holdout": Split(
-        "Held-out test", "held-out test films", "films of the public reference set, never used for training or tuning"
-    ),
+    "holdout": Split("Held-out test", "held-out test films", "public reference set, never used for training or tuning"),
     "test": Split("Test", "test images", "the benchmark's test images"),
     "external": Split("External sites", "films of external sites", "sites that did not take part in training"),
     "local": Split("Local test", "local test films", "each participating site's own, not used for training"),
     "weighting": Split(
         "Weighting (optimistic)",
         "weighting films",
-        "reference films used to score and weight the sites; results on them are optimistic",
+        "public reference set, used to score and weight the sites; results on them are optimistic",
     ),
 }
 Builder = Callable[..., Section]
