@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fedpdc_med.benchmarks.catalogue import CATALOGUE, make_experiment
-from fedpdc_med.benchmarks.figures import draw
+from fedpdc_med.benchmarks.figures import curves, draw
 from fedpdc_med.benchmarks.figures import rounds_to_reach as rounds_figure
 from fedpdc_med.benchmarks.results import KeptResult, collect, command_of, keep, result_of, run_name, runs_at
 from fedpdc_med.benchmarks.run import start
@@ -15,6 +15,7 @@ from fedpdc_med.benchmarks.tables import (
     by_score,
     chosen,
     described_scores,
+    framed,
     markdown,
     read_cost,
     rounds_to_reach,
@@ -303,9 +304,16 @@ def test_a_kept_result_that_lacks_something_is_named(tmp_path, key):
         collect([tmp_path])
 
 
-def test_the_kept_results_of_the_documents_are_read():
-    folder = Path(__file__).parents[2] / "docs" / "results"
-    assert len(table(collect([folder, folder / "search"]))) > 50
+def test_the_kept_results_of_the_documents_give_the_numbers_that_stand_there():
+    docs = Path(__file__).parents[2] / "docs"
+    assert collect([docs / "results" / "search"])
+    rows = table(collect([docs / "results"]))
+    of_the_table = (rows[["experiment", "preset", "changed"]] == ["cifar10-cnn-b0.1", "quick", ""]).all(axis=1)
+    said = (docs / "reproduction.md").read_text(encoding="utf-8").replace("\N{MINUS SIGN}", "-")
+    for row in rows[of_the_table].to_dict("records"):
+        gain = "" if row["method"] == "fedavg" else f"{row['over_fedavg']:+.1f} ± {row['over_fedavg_spread']:.1f} "
+        assert f"| {row['accuracy']:.1f} ± {row['spread']:.1f} | {gain}|" in said, row["method"]
+    assert of_the_table.sum() == 13
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "[" * 100_000, json.dumps({"experiment": "digits"})])
@@ -342,6 +350,16 @@ def test_figures_are_drawn_for_each_setting(tmp_path):
         "cifar10-cnn-b0.1-quick-worst-recall-by-round.png",
     ]
     assert count == 5
+
+
+def test_a_curve_is_the_mean_of_its_seeds_with_their_range_around_it():
+    runs = [result(curve=(10.0, 30.0)), result(seed=1, curve=(20.0, 50.0)), result("moon", curve=(5.0, 25.0))]
+    (axes,) = curves(framed(runs), "accuracy_by_round", "Accuracy", "title").axes
+    drawn = {line.get_label(): (list(line.get_xdata()), list(line.get_ydata())) for line in axes.lines}
+    assert drawn == {"fedavg (40.0, 2 seeds)": ([1, 2], [15, 40]), "moon (25.0)": ([1, 2], [5, 25])}
+    assert [{tuple(point) for point in path.vertices} for path in axes.collections[0].get_paths()] == [
+        {(1, 10), (1, 20), (2, 30), (2, 50)}
+    ]
 
 
 def test_the_command_of_a_run_names_every_setting_that_was_changed():

@@ -82,8 +82,12 @@ def test_a_picture_grows_with_the_sites_it_shows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("classes", [3, 30])
-def test_sites_without_a_film_can_be_drawn(classes: int, tmp_path: Path) -> None:
-    assert draw(np.zeros((2, classes), int), tmp_path / "empty.png").width > 0
+def test_sites_without_a_film_are_named_and_have_no_bar(classes: int, tmp_path: Path, texts: list[str]) -> None:
+    picture = draw(np.zeros((2, classes), int), tmp_path / "empty.png")
+
+    assert {"site-0", "site-1", f"Label distribution: 0 films, {classes} classes, 2 sites"} <= set(texts)
+    legend = pixels_of(COLOURS[2], picture)  # of a class that no other picture here has films of either
+    assert pixels_of(COLOURS[0], picture) == legend
 
 
 def test_counts_that_do_not_fit_the_names_are_refused(tmp_path: Path) -> None:

@@ -207,7 +207,8 @@ def test_the_coordinator_runs_one_job_at_a_time(kits):
     assert [one["args"]["max_jobs"] for one in components if one["id"] == "job_scheduler"] == [1]
 
 
-def test_a_hospital_can_be_added_and_the_kits_of_the_others_stay_as_they_are(kits):
+def test_a_hospital_can_be_added_and_the_kits_of_the_others_stay_as_they_are(kits, tmp_path):
+    kits = shutil.copytree(kits.parent, tmp_path / "consortium") / kits.name  # the others know of none
     before = {file: file.read_bytes() for file in kits.glob("*/startup/*.crt")}
     file = kits.parent / "project.toml"
     file.write_text(PROJECT + '[[hospital]]\nname = "lakeside"\n')

@@ -1,5 +1,6 @@
 """What every page must survive: odd run directories, odd text, odd links."""
 
+import os
 import re
 import shutil
 import tomllib
@@ -82,7 +83,8 @@ def test_a_link_to_a_run_opens_it_and_to_anything_else_does_not(tmp_path, write_
 
 
 def test_the_run_named_on_the_command_line_is_shown_first(tmp_path, write_run, draw, monkeypatch):
-    write_run(tmp_path / "older")
+    for file in write_run(tmp_path / "older").iterdir():
+        os.utime(file, (0, 0))
     write_run(tmp_path / "newer")
     assert "Run: newer" in draw(tmp_path, "overview").text
     monkeypatch.setenv("FEDPDC_RUN", "older")
