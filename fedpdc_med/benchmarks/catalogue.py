@@ -45,7 +45,10 @@ def read(name: str) -> dict[str, Any]:
     elif not entry.is_file():
         raise UserError(f"there is no experiment {name!r}; choose one of {', '.join(names())}, or name a .toml file")
     try:
-        table = {"name": path.stem if path.suffix == ".toml" else name, **parsed(tomllib.loads, entry.read_text())}
+        table = {
+            "name": path.stem if path.suffix == ".toml" else name,
+            **parsed(tomllib.loads, entry.read_text(encoding="utf-8")),
+        }
     except ValueError as error:
         raise UserError(f"{name}: not valid TOML: {error}") from None
     if path.suffix == ".toml" and table["name"] in names() and table != read(table["name"]):

@@ -89,7 +89,7 @@ def runs_at(folder: Path) -> list[Run]:
 
 def read_kept(file: Path) -> KeptResult:
     try:
-        return KeptResult.model_validate(parsed(json.loads, file.read_text()))
+        return KeptResult.model_validate(parsed(json.loads, file.read_text(encoding="utf-8")))
     except ValidationError as error:
         raise UserError(f"{file} is not a kept result: {sentence(error)}") from None
     except ValueError as error:
@@ -101,7 +101,7 @@ def keep(results: Sequence[KeptResult], folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for result in results:
         text = json.dumps(result.model_dump(mode="json", exclude_unset=True), indent=1)
-        (folder / file_name(result.name, ".json")).write_text(text + "\n")
+        (folder / file_name(result.name, ".json")).write_text(text + "\n", encoding="utf-8")
 
 
 def file_name(name: str, ending: str) -> str:

@@ -107,7 +107,7 @@ def same_task(changed: str) -> bool:
 def read_cost(file: Path) -> list[MeasuredCost]:
     """The measured cost per method, as `fedpdc benchmark cost --keep` wrote it."""
     try:
-        return [MeasuredCost(**row) for row in parsed(json.loads, file.read_text())]
+        return [MeasuredCost(**row) for row in parsed(json.loads, file.read_text(encoding="utf-8"))]
     except (FileNotFoundError, ValueError, TypeError):
         raise UserError(f"{file} was not written by: fedpdc benchmark cost --keep {file}") from None
 

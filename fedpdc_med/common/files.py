@@ -123,7 +123,7 @@ def sha256_of(path: Path) -> str:
 def read_json(path: Path) -> Any:
     """Read a file that fedpdc wrote."""
     try:
-        return parsed(json.loads, path.read_text())
+        return parsed(json.loads, path.read_text(encoding="utf-8"))
     except ValueError:
         where = f"{path.name} of {path.parent.name}"
         raise UserError(f"{where} is corrupt or incomplete; copy it again or recreate it") from None

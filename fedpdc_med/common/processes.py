@@ -245,7 +245,7 @@ def limit_memory() -> None:
     """A file of a few kilobytes can make a decoder use gigabytes. The limit adds to current use; macOS has none."""
     if sys.platform != "linux":
         return
-    in_use = int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize()
+    in_use = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[5]) * resource.getpagesize()
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     most = in_use + TASK_BYTES
     resource.setrlimit(resource.RLIMIT_DATA, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))

@@ -57,7 +57,7 @@ def measure(rounds: int, model: str, workers: int) -> list[Spent]:
         run = trial.begin(place / "timed", plan.model_copy(update={"run": new_name()}), overwrite=False)
         trial.start(parties)
         trial.run(run, Pace(rounds_per_job=rounds, min_sites=len(sites)), quiet)
-        lines = (run.folder / "timing.jsonl").read_text().splitlines()
+        lines = (run.folder / "timing.jsonl").read_text(encoding="utf-8").splitlines()
         over_flare = [json.loads(line) for line in lines][1:]
     return [
         local(local_federation(sites, sources, plan), workers=len(sites)),

@@ -67,7 +67,9 @@ def write_run(folder: Path, seed: int) -> None:
     """A run directory like one from `fedpdc simulate`, with random numbers instead of trained ones."""
     generator = np.random.default_rng(seed)
     run = create_run(folder, _config(seed))
-    run.rounds_file.write_text("".join(_round(t, generator).line() + "\n" for t in range(1, ROUNDS + 1)))
+    run.rounds_file.write_text(
+        "".join(_round(t, generator).line() + "\n" for t in range(1, ROUNDS + 1)), encoding="utf-8"
+    )
     drawn = predictions(generator)
     save_file({"weight": generator.normal(size=(64, 64)).astype(np.float32)}, run.model_file)
     write_predictions(run, drawn, {GLOBAL: run.model_file})

@@ -37,7 +37,7 @@ def partition_store(
     _check_free(names, folder, overwrite)
     folder.mkdir(parents=True, exist_ok=True)
     for module in folder.glob(f"{origin}-*.py"):  # an earlier partition's, which this one replaces
-        if overwrite and f"films partitioned from {origin} (" in module.read_text():
+        if overwrite and f"films partitioned from {origin} (" in module.read_text(encoding="utf-8"):
             module.unlink()
     sites_films = {}
     for name, part in zip(names, parts, strict=True):
@@ -48,7 +48,7 @@ def partition_store(
         size, processing = store.info["size"], store.info["processing"]
         write_store(site_store(name), films, mine, site=name, size=size, processing=processing)
         text = MODULE.format(films=len(mine), origin=origin, rule=rule, seed=seed, name=name)
-        (folder / f"{name}.py").write_text(text)
+        (folder / f"{name}.py").write_text(text, encoding="utf-8")
         sites_films[name] = mine
     return sites_films
 

@@ -92,7 +92,7 @@ def read_recipe() -> dict[str, Any]:
     file = shipped("public_reference") / "reference.toml"
     if not file.is_file():
         raise UserError("the recipe of the default reference set (public_reference/reference.toml) is not installed")
-    return tomllib.loads(file.read_text())
+    return tomllib.loads(file.read_text(encoding="utf-8"))
 
 
 def draw(folder: Path, films: Phantoms, seed: int, title: str, workers: int) -> Path:
@@ -103,7 +103,7 @@ def draw(folder: Path, films: Phantoms, seed: int, title: str, workers: int) -> 
 
 def is_current(folder: Path, films: Phantoms) -> bool:
     recipe = folder / "recipe.json"
-    return recipe.is_file() and json.loads(recipe.read_text()) == json.loads(films.model_dump_json())
+    return recipe.is_file() and json.loads(recipe.read_text(encoding="utf-8")) == json.loads(films.model_dump_json())
 
 
 def finish(folder: Path, films: Phantoms) -> None:

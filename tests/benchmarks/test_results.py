@@ -141,7 +141,7 @@ def test_who_never_reached_fedavg_is_told_from_who_was_not_compared():
 
 
 def test_the_time_of_a_round_stands_beside_the_accuracy(tmp_path):
-    (tmp_path / "cost.json").write_text(json.dumps([one.model_dump() for one in costs(fedprox=1.14)]))
+    (tmp_path / "cost.json").write_text(json.dumps([one.model_dump() for one in costs(fedprox=1.14)]), encoding="utf-8")
     cost = read_cost(tmp_path / "cost.json")
     rows = table([result(), result("fedprox mu=0.1"), result("moon")], cost)
     assert [row_of(rows, method)["time"] for method in ("fedavg", "fedprox mu=0.1")] == [1.0, 1.14]
@@ -152,7 +152,7 @@ def test_the_time_of_a_round_stands_beside_the_accuracy(tmp_path):
 @pytest.mark.parametrize("text", [None, "{", "[1]", json.dumps([{"method": "moon"}])])
 def test_a_file_without_costs_is_named(tmp_path, text):
     if text is not None:
-        (tmp_path / "cost.json").write_text(text)
+        (tmp_path / "cost.json").write_text(text, encoding="utf-8")
     with pytest.raises(UserError, match=r"cost\.json was not written by: fedpdc benchmark cost --keep"):
         read_cost(tmp_path / "cost.json")
 
@@ -279,7 +279,7 @@ def test_the_time_of_another_strength_of_fedpdc_ce_is_not_guessed():
 
 def test_changes_of_ones_own_experiment_file_tell_its_runs_apart(tmp_path):
     own = tmp_path / "mine.toml"
-    own.write_text((CATALOGUE / "digits.toml").read_text())
+    own.write_text((CATALOGUE / "digits.toml").read_text(encoding="utf-8"), encoding="utf-8")
     plain, changed = (make_experiment(str(own), "quick", "fedavg", **more) for more in ({}, {"beta": 0.9, "rounds": 2}))
     fedavg = make_method("fedavg")
     assert run_name(plain, fedavg) == "mine-fedavg-quick-seed0"
@@ -318,7 +318,7 @@ def test_the_kept_results_of_the_documents_give_the_numbers_that_stand_there():
 
 @pytest.mark.parametrize("text", ["{", "[]", "[" * 100_000, json.dumps({"experiment": "digits"})])
 def test_a_foreign_file_is_named(tmp_path, text):
-    (tmp_path / "other.json").write_text(text)
+    (tmp_path / "other.json").write_text(text, encoding="utf-8")
     with pytest.raises(UserError, match=r"other\.json is not a kept result"):
         collect([tmp_path])
 
@@ -334,7 +334,7 @@ def test_what_a_run_calls_itself_never_leads_out_of_the_folder(tmp_path):
 def test_a_link_in_a_run_of_a_folder_is_not_copied_into_the_results(tmp_path, run_config):
     run = create_run(tmp_path / "runs" / "a", run_config(["a", "b"], kind=BenchmarkRun))
     run.predictions_file.touch()
-    (tmp_path / "thesis.txt").write_text("years of work")
+    (tmp_path / "thesis.txt").write_text("years of work", encoding="utf-8")
     (run.folder / "label_distribution.png").symlink_to(tmp_path / "thesis.txt")
     with pytest.raises(UserError, match=r"label_distribution\.png in the folder a is a link"):
         runs_at(tmp_path / "runs")

@@ -122,11 +122,11 @@ def test_the_papers_numbers_are_the_ones_it_prints():
     ],
 )
 def test_an_edited_copy_does_not_pass_for_the_catalogues_experiment(tmp_path, file, line, says):
-    text = (CATALOGUE / "cifar10-cnn-b0.1.toml").read_text()
-    (tmp_path / file).write_text(line + "\n" + text.replace("beta = 0.1\n", ""))
+    text = (CATALOGUE / "cifar10-cnn-b0.1.toml").read_text(encoding="utf-8")
+    (tmp_path / file).write_text(line + "\n" + text.replace("beta = 0.1\n", ""), encoding="utf-8")
     with pytest.raises(UserError, match=says):
         make_experiment(str(tmp_path / file), "quick", "fedavg")
-    (tmp_path / "cifar10-cnn-b0.1.toml").write_text(text)  # to the letter
+    (tmp_path / "cifar10-cnn-b0.1.toml").write_text(text, encoding="utf-8")  # to the letter
     copied = make_experiment(str(tmp_path / "cifar10-cnn-b0.1.toml"), "quick", "fedavg")
     assert copied == make_experiment("cifar10-cnn-b0.1", "quick", "fedavg")
 

@@ -92,7 +92,7 @@ def test_a_reviewer_signs_off_and_downloads_a_report_that_says_so(page, app, sim
     page.get_by_role("button", name="Sign", exact=True).click()
     expect(page.get_by_text("Signed: accept with conditions, COVID-19.")).to_be_visible()
     expect(page.get_by_role("cell", name="Dr. <b>Ruth</b>").first).to_be_visible()
-    (decision,) = json.loads((folder / "review.json").read_text())["decisions"]
+    (decision,) = json.loads((folder / "review.json").read_text(encoding="utf-8"))["decisions"]
     assert (decision["label"], decision["comment"]) == ("covid-19", "Adults only.")
     assert decision["model_sha256"] == model_hash(folder)
     expect(page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")

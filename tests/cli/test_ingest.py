@@ -19,7 +19,7 @@ def source(tmp_path, film):
     rng = np.random.default_rng(0)
     for i in range(10):
         film(rng.integers(0, 65536, (64, 64)).astype(np.uint16), tmp_path / "films" / f"{i}.dcm", PatientID=str(i))
-    (tmp_path / "films" / "readme.txt").write_text("hello")
+    (tmp_path / "films" / "readme.txt").write_text("hello", encoding="utf-8")
     return tmp_path / "films"
 
 
@@ -63,7 +63,7 @@ def test_the_refused_files_are_named_when_asked_and_on_the_terminal_only(source,
 
 def test_rows_of_the_label_table_that_name_no_file_are_counted(source, fedpdc_home, tmp_path):
     rows = [f"{i}.dcm,normal" for i in range(10)] + ["gone.dcm,normal", "1.2.840.1,normal"]
-    (tmp_path / "labels.csv").write_text("\n".join(["film,label", *rows]))
+    (tmp_path / "labels.csv").write_text("\n".join(["film,label", *rows]), encoding="utf-8")
     said = run("ingest", source, "--site", "harbor", "--labels", tmp_path / "labels.csv").stdout
     assert "1 of 12 rows of the label table match no file" in " ".join(said.split())
     assert "a row names 'gone.dcm'; a file without a row is 'readme.txt'" in " ".join(said.split())
@@ -76,7 +76,7 @@ def test_pictures_whose_table_names_their_patients_need_no_advice_about_patients
     said = {}
     for column in ("", "patient"):
         rows = [f"{i}.png,normal,{i if column else ''}" for i in range(6)]
-        (tmp_path / "labels.csv").write_text("\n".join([f"film,label,{column or 'note'}", *rows]))
+        (tmp_path / "labels.csv").write_text("\n".join([f"film,label,{column or 'note'}", *rows]), encoding="utf-8")
         command = ("ingest", tmp_path, "--site", "harbor", "--labels", tmp_path / "labels.csv", "--overwrite")
         said[column] = " ".join(run(*command).stdout.split())
     assert "Every film counts as a separate patient" in said[""]

@@ -67,9 +67,9 @@ def app(tmp_path_factory, write_run, port):
     place = tmp_path_factory.mktemp("foreign")
     write_run(place / "runs" / "a")
     for name in ("streamlit.py", "json.py"):
-        (place / name).write_text(TRAP.format(ran=str(place / "it-ran")))
+        (place / name).write_text(TRAP.format(ran=str(place / "it-ran")), encoding="utf-8")
     (place / ".streamlit").mkdir()
-    (place / ".streamlit" / "config.toml").write_text(OPEN_TO_ALL)
+    (place / ".streamlit" / "config.toml").write_text(OPEN_TO_ALL, encoding="utf-8")
     command = [sys.executable, "-P", "-m", "fedpdc_med.cli", "review", "runs", "--port", str(port)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=place) as started:
         lines = []
@@ -85,7 +85,7 @@ def app(tmp_path_factory, write_run, port):
 
 
 def test_the_app_listens_on_this_machine_only(app, port):
-    sockets = Path(f"/proc/{app.pid}/net/tcp").read_text().splitlines()[1:]
+    sockets = Path(f"/proc/{app.pid}/net/tcp").read_text(encoding="utf-8").splitlines()[1:]
     local = [line.split()[1] for line in sockets if line.split()[3] == "0A"]  # 0A: listening
     assert f"0100007F:{port:04X}" in local and f"00000000:{port:04X}" not in local
     assert "not for diagnosis" in app.said

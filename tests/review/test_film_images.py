@@ -45,10 +45,10 @@ def test_films_ingested_again_are_not_taken_for_those_of_the_run(simulated, tmp_
     shutil.copytree(simulated, tmp_path / "home")
     shutil.rmtree(tmp_path / "home" / "phantoms")
     about = tmp_path / "home" / "reference" / "manifest.csv"
-    about.write_text(about.read_text().replace("normal", "pneumonia", 1))
+    about.write_text(about.read_text(encoding="utf-8").replace("normal", "pneumonia", 1), encoding="utf-8")
     shelf = images_of(open_run(tmp_path / "home" / "runs", "tiny"))
     assert shelf.held == {}
-    assert "not on this machine" in shelf.absent["north"] and "damaged" in shelf.absent["reference"]
+    assert "not on this machine" in shelf.absent["north"] and "corrupt" in shelf.absent["reference"]
     assert str(tmp_path) not in " ".join(shelf.absent.values())
 
 

@@ -219,7 +219,7 @@ def test_the_command_writes_the_page_and_a_mistake_is_one_line(tmp_path, write_r
     assert (done.returncode, done.stderr) == (0, "")
     assert "Report written" in done.stdout
     assert "Recall of each class" in Read((tmp_path / "page.html").read_text(encoding="utf-8")).tables
-    (run / "review.json").write_text("{")
+    (run / "review.json").write_text("{", encoding="utf-8")
     for arguments, says in (((run,), "review.json"), ((tmp_path / "nowhere",), "no such folder")):
         done = fedpdc(*arguments)
         assert done.returncode == 2 and says in done.stderr
@@ -228,11 +228,11 @@ def test_the_command_writes_the_page_and_a_mistake_is_one_line(tmp_path, write_r
 
 def test_the_command_writes_through_no_link_in_the_run(tmp_path, write_run):
     run = write_run(tmp_path / "a")
-    (tmp_path / "thesis.txt").write_text("years of work")
+    (tmp_path / "thesis.txt").write_text("years of work", encoding="utf-8")
     (run / "report.html").symlink_to(tmp_path / "thesis.txt")
     done = fedpdc(run)
     assert done.returncode == 2 and "report.html in the folder a is a link" in done.stderr
-    assert (tmp_path / "thesis.txt").read_text() == "years of work"
+    assert (tmp_path / "thesis.txt").read_text(encoding="utf-8") == "years of work"
 
 
 def test_hospitals_of_one_title_stay_two(tmp_path, write_run):

@@ -30,7 +30,7 @@ def accept(run, labels=("normal",), verdict="accept", reviewer="Dr. Ruth", comme
 
 def test_a_decision_is_stored_with_the_hash_of_the_model_and_the_time(run):
     accept(run, CLASSES, "accept with conditions", "  Dr. Ruth ", "adults only")
-    stored = json.loads((run / "review.json").read_text())["decisions"]
+    stored = json.loads((run / "review.json").read_text(encoding="utf-8"))["decisions"]
     assert [one["label"] for one in stored] == CLASSES
     assert {one["reviewer"] for one in stored} == {"Dr. Ruth"} and stored[0]["comment"] == "adults only"
     assert stored[0]["model_sha256"] == sha256(b"weights").hexdigest()
@@ -40,9 +40,9 @@ def test_a_decision_is_stored_with_the_hash_of_the_model_and_the_time(run):
 
 def test_decisions_of_before_the_record_of_what_was_seen_are_still_read(run):
     accept(run)
-    stored = json.loads((run / "review.json").read_text())
+    stored = json.loads((run / "review.json").read_text(encoding="utf-8"))
     del stored["decisions"][0]["seen"]
-    (run / "review.json").write_text(json.dumps(stored))
+    (run / "review.json").write_text(json.dumps(stored), encoding="utf-8")
     assert [(one.label, one.seen) for one in read_decisions(run)] == [("normal", "")]
 
 
@@ -108,17 +108,17 @@ def test_an_incomplete_decision_is_refused(run, change, says):
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"format": 1, "decisions": [{"label": 3}]}', '{"format": 1}', "\0"])
 def test_a_damaged_file_is_a_sentence_and_is_never_overwritten(run, text):
-    (run / "review.json").write_text(text)
-    with pytest.raises(UserError, match=r"review\.json of this run is damaged"):
+    (run / "review.json").write_text(text, encoding="utf-8")
+    with pytest.raises(UserError, match=r"review\.json of this run is corrupt"):
         read_decisions(run)
-    with pytest.raises(UserError, match="damaged"):
+    with pytest.raises(UserError, match="corrupt"):
         accept(run)
-    assert (run / "review.json").read_text() == text
+    assert (run / "review.json").read_text(encoding="utf-8") == text
 
 
 def test_a_link_to_a_file_elsewhere_is_not_read(run, tmp_path_factory):
     elsewhere = tmp_path_factory.mktemp("elsewhere") / "secret.json"
-    elsewhere.write_text('{"format": 1, "decisions": []}')
+    elsewhere.write_text('{"format": 1, "decisions": []}', encoding="utf-8")
     (run / "review.json").symlink_to(elsewhere)
     with pytest.raises(UserError, match="is a link"):
         read_decisions(run)
@@ -148,14 +148,14 @@ def test_a_folder_that_cannot_be_written_says_so(run):
 def test_signing_a_run_writes_through_no_link_in_it(run, tmp_path_factory, kind):
     name = ".review.json.lock" if kind == "lock" else f".review.json.{os.getpid()}.partial"
     elsewhere = tmp_path_factory.mktemp("elsewhere") / "thesis.txt"
-    elsewhere.write_text("years of work")
+    elsewhere.write_text("years of work", encoding="utf-8")
     (run / name).symlink_to(elsewhere)
     if kind == "lock":
         with pytest.raises(UserError, match=r"review\.json\.lock in the folder .* is a link"):
             accept(run)
         (run / name).unlink()
     accept(run)
-    assert elsewhere.read_text() == "years of work"
+    assert elsewhere.read_text(encoding="utf-8") == "years of work"
     assert len(read_decisions(run)) == 1 and not (run / "review.json").is_symlink()
 
 

@@ -60,7 +60,7 @@ def run_after(config):
 def test_a_whole_line_of_a_round_whose_checkpoint_was_never_in_place_is_rolled_back(tmp_path, run_after):
     run = run_after(tmp_path / "run", rounds=2)
     begin_checkpoint(run, state(3), Progress(round=3))
-    with run.rounds_file.open("a") as lines:  # `commit` up to its last step
+    with run.rounds_file.open("a", encoding="utf-8") as lines:  # `commit` up to its last step
         lines.write(line(3).line() + "\n")
     again = read_run(run.folder)
     assert [record.round for record in again.rounds] == [1, 2, 3]
@@ -115,7 +115,7 @@ def test_updates_of_an_open_round_go_and_models_that_sites_keep_stay(tmp_path, r
 
 
 def test_a_folder_with_other_things_is_no_place_for_a_run(tmp_path, config):
-    (tmp_path / "holiday.jpg").write_text("a picture")
+    (tmp_path / "holiday.jpg").write_text("a picture", encoding="utf-8")
     for overwrite in (False, True):
         with pytest.raises(UserError, match="is not empty and contains no run; choose another folder"):
             create_run(tmp_path, config, overwrite)
@@ -125,15 +125,15 @@ def test_a_folder_with_other_things_is_no_place_for_a_run(tmp_path, config):
 
 
 def test_a_config_of_another_program_is_not_overwritten(tmp_path, config):
-    (tmp_path / "config.toml").write_text('title = "a web site"\n')
+    (tmp_path / "config.toml").write_text('title = "a web site"\n', encoding="utf-8")
     with pytest.raises(UserError, match="does not belong to a run; choose another folder"):
         create_run(tmp_path, config, overwrite=True)
-    assert (tmp_path / "config.toml").read_text() == 'title = "a web site"\n'
+    assert (tmp_path / "config.toml").read_text(encoding="utf-8") == 'title = "a web site"\n'
 
 
 def test_a_run_that_is_there_is_replaced_only_on_request_and_decisions_stay(tmp_path, run_after, config):
     run = run_after(tmp_path / "run", rounds=2)
-    (run.folder / "review.json").write_text("what reviewers decided")
+    (run.folder / "review.json").write_text("what reviewers decided", encoding="utf-8")
     with pytest.raises(UserError, match="already contains a run"):
         create_run(run.folder, config)
     create_run(run.folder, config, overwrite=True)
@@ -165,14 +165,14 @@ def test_a_damaged_checkpoint_says_to_start_again(tmp_path, progress, run_after)
 
 @pytest.mark.parametrize("text", ["a = " + "[" * 5000, "a = "])
 def test_a_config_nested_without_end_is_unreadable_like_any_other(tmp_path, text):
-    (tmp_path / "config.toml").write_text(text)
+    (tmp_path / "config.toml").write_text(text, encoding="utf-8")
     with pytest.raises(UserError, match=r"config\.toml of .* cannot be read"):
         read_run(tmp_path)
 
 
 def test_a_round_nested_without_end_is_passed_over_like_a_torn_one(tmp_path, run_after):
     run = run_after(tmp_path / "run", rounds=1)
-    with run.rounds_file.open("a") as lines:
+    with run.rounds_file.open("a", encoding="utf-8") as lines:
         lines.write("[" * 100_000)
     assert [record.round for record in run.rounds] == [1]
 
@@ -221,7 +221,7 @@ ENTRIES = (
 def theirs(tmp_path):
     """What is not the run's: a file and a folder with one."""
     (tmp_path / "theirs").mkdir()
-    (tmp_path / "theirs" / "thesis.txt").write_text("years of work")
+    (tmp_path / "theirs" / "thesis.txt").write_text("years of work", encoding="utf-8")
     return tmp_path / "theirs"
 
 
@@ -235,12 +235,12 @@ def test_a_link_in_a_run_is_refused_before_anything_is_read_or_written(tmp_path,
     else:
         (entry.rename(theirs / "config.toml") if name == "config.toml" else entry.unlink(missing_ok=True))
         entry.symlink_to(theirs / ("config.toml" if name == "config.toml" else "thesis.txt"))
-    before = {file.name: file.read_text() for file in theirs.iterdir()}
+    before = {file.name: file.read_text(encoding="utf-8") for file in theirs.iterdir()}
     with pytest.raises(UserError, match=rf"^{name} in the folder run is a link"):
         read_run(run.folder)
     with pytest.raises(UserError, match=rf"^{name} in the folder run is a link"):
         create_run(run.folder, config, overwrite=True)
-    assert {file.name: file.read_text() for file in theirs.iterdir()} == before
+    assert {file.name: file.read_text(encoding="utf-8") for file in theirs.iterdir()} == before
 
 
 def test_a_link_among_the_updates_is_refused(tmp_path, theirs, run_after):
@@ -277,8 +277,8 @@ def test_a_link_that_appears_after_the_run_was_opened_is_not_written_through(tmp
     finish(run, PREDICTIONS)
     replace_model(run.model_file, state(2))
     replace_text(run.config_file, "")
-    assert thesis.read_text() == "years of work"
-    assert read_progress(run).round == 2 and run.config_file.read_text() == ""
+    assert thesis.read_text(encoding="utf-8") == "years of work"
+    assert read_progress(run).round == 2 and run.config_file.read_text(encoding="utf-8") == ""
     run.rounds_file.unlink()
     run.rounds_file.symlink_to(thesis)
     with pytest.raises(UserError, match=r"rounds\.jsonl in the folder run is a link"):
@@ -287,4 +287,4 @@ def test_a_link_that_appears_after_the_run_was_opened_is_not_written_through(tmp
     run.site_models.symlink_to(theirs)
     with pytest.raises(UserError, match="site_models in the folder run is a link"):
         forget_updates(run, Progress())
-    assert thesis.read_text() == "years of work"
+    assert thesis.read_text(encoding="utf-8") == "years of work"

@@ -32,7 +32,7 @@ def test_the_listing_tells_finished_unfinished_and_other_folders_apart(tmp_path,
     write_run(tmp_path / "done")
     write_run(tmp_path / "going", finished=False, rounds=2)
     (tmp_path / "holiday-pictures").mkdir()
-    (tmp_path / "notes.txt").write_text("not a folder")
+    (tmp_path / "notes.txt").write_text("not a folder", encoding="utf-8")
     (tmp_path / ".hidden").mkdir()
     listing = {one.name: one.status for one in list_runs(tmp_path)}
     assert listing == {"done": "finished", "going": "running", "holiday-pictures": "no run"}
@@ -54,7 +54,7 @@ def test_a_folder_that_is_not_there_lists_nothing(tmp_path):
 def test_an_empty_folder_and_a_foreign_one_are_said_to_hold_no_run(tmp_path):
     (tmp_path / "empty").mkdir()
     (tmp_path / "pictures").mkdir()
-    (tmp_path / "pictures" / "a.jpg").write_text("x")
+    (tmp_path / "pictures" / "a.jpg").write_text("x", encoding="utf-8")
     assert "empty is empty" in sentence_of(tmp_path, "empty")
     assert "no config.toml" in sentence_of(tmp_path, "pictures")
 
@@ -65,13 +65,16 @@ def test_an_empty_folder_and_a_foreign_one_are_said_to_hold_no_run(tmp_path):
         ("kind = ", "cannot be read"),
         ("[tool.ruff]\nline-length = 120\n", "it names no format and this version reads format 1 only"),
         ('kind = "simulation"\nclasses = ["a", "b"]\n[method]\nname = "fedpdc"\n', "it names no format"),
-        ('format = 2\n[made_with]\nfedpdc_med = "0.3.0"\n', "it has format 2, written by fedpdc_med 0.3.0, and this version reads format 1"),
+        (
+            'format = 2\n[made_with]\nfedpdc_med = "0.3.0"\n',
+            "it has format 2, written by fedpdc_med 0.3.0, and this version reads format 1",
+        ),
         ("format = 1\n", "kind"),
     ],
 )
 def test_a_config_of_something_else_is_named(tmp_path, text, said):
     (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "config.toml").write_text(text)
+    (tmp_path / "other" / "config.toml").write_text(text, encoding="utf-8")
     assert said in sentence_of(tmp_path, "other")
 
 
@@ -100,7 +103,7 @@ def test_a_config_that_is_no_text_is_named(tmp_path):
 
 def test_a_half_written_last_round_is_passed_over(tmp_path, write_run):
     folder = write_run(tmp_path / "going", finished=False, rounds=2)
-    with (folder / "rounds.jsonl").open("a") as lines:
+    with (folder / "rounds.jsonl").open("a", encoding="utf-8") as lines:
         lines.write('{"round": 3, "sec')
     assert len(open_run(tmp_path, "going").rounds) == 2
 
@@ -110,8 +113,8 @@ def test_a_half_written_last_round_is_passed_over(tmp_path, write_run):
 )
 def test_a_damaged_round_is_named_by_its_line(tmp_path, write_run, line):
     folder = write_run(tmp_path / "a")
-    good = (folder / "rounds.jsonl").read_text().splitlines()
-    (folder / "rounds.jsonl").write_text("\n".join([good[0], line, *good[1:]]) + "\n")
+    good = (folder / "rounds.jsonl").read_text(encoding="utf-8").splitlines()
+    (folder / "rounds.jsonl").write_text("\n".join([good[0], line, *good[1:]]) + "\n", encoding="utf-8")
     assert "line 2" in sentence_of(tmp_path, "a")
 
 
@@ -163,8 +166,8 @@ def test_a_run_with_links_or_pipes_in_it_is_refused_in_words(tmp_path, write_run
 
 def test_a_run_that_is_nested_without_end_is_a_sentence_and_the_others_are_shown(tmp_path, write_run):
     write_run(tmp_path / "good", method="fedavg")  # nothing but a comparison: all configurations are looked at
-    (write_run(tmp_path / "deep") / "config.toml").write_text("a = " + "[" * 5000)
-    (write_run(tmp_path / "long") / "rounds.jsonl").write_text("[" * 100_000 + "\n{}\n")
+    (write_run(tmp_path / "deep") / "config.toml").write_text("a = " + "[" * 5000, encoding="utf-8")
+    (write_run(tmp_path / "long") / "rounds.jsonl").write_text("[" * 100_000 + "\n{}\n", encoding="utf-8")
     assert "config.toml of deep cannot be read" in sentence_of(tmp_path, "deep")
     assert "rounds.jsonl of long is corrupt in line 1" in sentence_of(tmp_path, "long")
     assert [one.name for one in list_runs(tmp_path)] == ["deep", "good", "long"]
@@ -200,7 +203,7 @@ def test_a_benchmark_an_unfinished_or_a_damaged_run_does_not_come_before_a_finis
     write_run(tmp_path / "main")
     write_run(tmp_path / "benchmark", kind=BenchmarkRun)
     write_run(tmp_path / "running", finished=False)
-    (write_run(tmp_path / "damaged") / "config.toml").write_text("kind =")
+    (write_run(tmp_path / "damaged") / "config.toml").write_text("kind =", encoding="utf-8")
     assert shown_first(tmp_path) == "main"
 
 
@@ -217,5 +220,5 @@ def test_own_models_are_found_in_a_solo_run_on_the_same_films_only(tmp_path, wri
     assert solo_beside(open_run(tmp_path, "together")) is None
     write_run(tmp_path / "alone", method="solo", share=False)
     (tmp_path / "broken").mkdir()
-    (tmp_path / "broken" / "config.toml").write_text("kind =")
+    (tmp_path / "broken" / "config.toml").write_text("kind =", encoding="utf-8")
     assert solo_beside(open_run(tmp_path, "together")) == "alone"

@@ -63,7 +63,9 @@ def test_the_new_sites_are_for_its_owner_only(store, tmp_path):
 
 def test_fewer_sites_than_before_leave_no_site_behind(store, tmp_path):
     partition_store(store, 3, "iid", 0.3, tmp_path / "hospitals", seed=0)
-    (tmp_path / "hospitals" / "all-own.py").write_text((tmp_path / "hospitals" / "all-3.py").read_text()[-200:])
+    (tmp_path / "hospitals" / "all-own.py").write_text(
+        (tmp_path / "hospitals" / "all-3.py").read_text(encoding="utf-8")[-200:], encoding="utf-8"
+    )
     partition_store(store, 2, "iid", 0.3, tmp_path / "hospitals", seed=1, overwrite=True)
     assert sorted(file.name for file in (tmp_path / "hospitals").glob("*.py")) == ["all-1.py", "all-2.py", "all-own.py"]
 

@@ -35,7 +35,7 @@ def place(tmp_path_factory):
     (folder / "hospitals").mkdir()
     for name, mix in MIXES.items():
         text = SITE.format(name=name, mix=mix, takes_part=name != "outside")
-        (folder / "hospitals" / f"{name}.py").write_text(text)
+        (folder / "hospitals" / f"{name}.py").write_text(text, encoding="utf-8")
     return folder
 
 
@@ -62,7 +62,8 @@ def simulated(place):
     shutil.copytree(place / "hospitals", place / "twice", ignore=shutil.ignore_patterns("outside.py", "__pycache__"))
     (place / "twice" / "copy.py").write_text(
         "from fedpdc_med.hospitals import HospitalSite\n"
-        f'SITE = HospitalSite(name="copy", films="{place}/home/phantoms/seed0/north/store", takes_part=False)\n'
+        f'SITE = HospitalSite(name="copy", films="{place}/home/phantoms/seed0/north/store", takes_part=False)\n',
+        encoding="utf-8",
     )
     return place, done.stdout
 
@@ -166,14 +167,14 @@ def test_a_hospital_that_was_edited_meanwhile_is_not_resumed(simulated):
     shutil.copytree(folder / "run", folder / "edited")
     (folder / "edited" / "predictions.parquet").unlink()
     module = folder / "hospitals" / "north.py"
-    text = module.read_text()
+    text = module.read_text(encoding="utf-8")
     try:
-        module.write_text(text.replace("epochs=1", "epochs=2"))
-        assert module.read_text() != text
+        module.write_text(text.replace("epochs=1", "epochs=2"), encoding="utf-8")
+        assert module.read_text(encoding="utf-8") != text
         again = [sys.executable, "-m", "fedpdc_med.cli", "resume", "edited", "--sites", "hospitals"]
         done = subprocess.run(again, cwd=folder, env=environment(folder), capture_output=True, text=True, timeout=600)
     finally:
-        module.write_text(text)
+        module.write_text(text, encoding="utf-8")
     assert done.returncode == 2 and "settings of site 'north' differ" in done.stderr
 
 
@@ -212,7 +213,7 @@ def test_a_site_that_holds_films_of_the_reference_is_refused(simulated):
     (folder / "cheat").mkdir(exist_ok=True)
     store = folder / "home" / "phantoms" / "seed0" / "reference" / "store"
     text = f'from fedpdc_med.hospitals import HospitalSite\nSITE = HospitalSite(name="cheat", films="{store}")\n'
-    (folder / "cheat" / "cheat.py").write_text(text)
+    (folder / "cheat" / "cheat.py").write_text(text, encoding="utf-8")
     arguments = ["--sites", "cheat", "--reference", str(store), "--out", "x"]
     done = subprocess.run(
         [sys.executable, "-m", "fedpdc_med.cli", "simulate", *arguments],

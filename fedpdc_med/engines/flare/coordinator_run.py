@@ -111,7 +111,7 @@ def record_time(run: Run, record: Round, training: dict[str, float]) -> None:
     """The duration of a round, and of the training at its slowest site, as measured by that site."""
     heard = [training[name] for name, site in record.sites.items() if site.status == "ok"]
     line = {"round": record.round, "seconds": record.seconds, "training": max(heard)}
-    with (run.folder / "timing.jsonl").open("a") as lines:
+    with (run.folder / "timing.jsonl").open("a", encoding="utf-8") as lines:
         lines.write(json.dumps(line) + "\n")
 
 

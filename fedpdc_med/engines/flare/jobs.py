@@ -114,9 +114,9 @@ def write_job(folder: Path, plan: Plan, run: Run, sites: list[str], pace: Pace, 
         "min_clients": 1,
         "mandatory_clients": [],
     }
-    (config / "config_fed_server.json").write_text(json.dumps(server))
-    (config / "config_fed_client.json").write_text(json.dumps(client))
-    (folder / "meta.json").write_text(json.dumps(meta))
+    (config / "config_fed_server.json").write_text(json.dumps(server), encoding="utf-8")
+    (config / "config_fed_client.json").write_text(json.dumps(client), encoding="utf-8")
+    (folder / "meta.json").write_text(json.dumps(meta), encoding="utf-8")
     return folder
 
 
@@ -197,7 +197,7 @@ def done(run: Run) -> int:
 
 def why_stopped(run: Run) -> str:
     try:
-        return str(json.loads((run.folder / "stopped.json").read_text())["reason"])
+        return str(json.loads((run.folder / "stopped.json").read_text(encoding="utf-8"))["reason"])
     except (OSError, ValueError, KeyError):
         return (
             "the job ended early; see log.txt in the coordinator's kit. If it cannot write the run, use the account "

@@ -90,7 +90,7 @@ def set_absolute_paths(folder: Path) -> None:
     file = folder / "local" / "resources.json"
     if read_kit(folder).role != "coordinator":
         return
-    resources = json.loads(file.read_text())
+    resources = json.loads(file.read_text(encoding="utf-8"))
     resources["snapshot_persistor"]["args"]["storage"]["args"]["root_dir"] = str(folder.resolve() / "snapshots")
     for one in resources["components"]:
         if one["id"] == "job_manager":

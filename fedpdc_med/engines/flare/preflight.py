@@ -101,7 +101,7 @@ def policy(folder: Path) -> Check:
         return Check("policy", False, found)
     for name, holds in rules.items():
         try:
-            kept = holds(json.loads((folder / "local" / name).read_text()))
+            kept = holds(json.loads((folder / "local" / name).read_text(encoding="utf-8")))
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             kept = False
         if not kept:
@@ -150,7 +150,8 @@ def reference() -> Check:
 
 
 def address(folder: Path) -> Address:
-    target = json.loads((folder / "startup" / "fed_client.json").read_text())["servers"][0]["service"]["target"]
+    client = json.loads((folder / "startup" / "fed_client.json").read_text(encoding="utf-8"))
+    target = client["servers"][0]["service"]["target"]
     host, _, port = target.rpartition(":")
     return Address(host, int(port))
 

@@ -123,6 +123,6 @@ class Kit:
 
 def read_kit(folder: Path) -> Kit:
     try:
-        return Kit(**tomllib.loads((folder / "kit.toml").read_text()))
+        return Kit(**tomllib.loads((folder / "kit.toml").read_text(encoding="utf-8")))
     except (OSError, tomllib.TOMLDecodeError, TypeError):
         raise UserError(f"{folder} is not a startup kit (kit.toml is missing or corrupt)") from None

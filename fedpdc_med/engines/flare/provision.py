@@ -82,7 +82,7 @@ def check_agreed(project: Project, out: Path) -> None:
     file = out / AUTHORITY / AGREED
     if not file.is_file() or not [*out.glob("*/kit.toml")]:
         return
-    before = json.loads(file.read_text())
+    before = json.loads(file.read_text(encoding="utf-8"))
     for key, value in agreed(project).items():
         if before[key] != value:
             raise UserError(
@@ -123,14 +123,16 @@ def run_flare(project: Project, folder: Path) -> Path:
 
 
 def write_pages(kit: Kit, folder: Path, project: Project) -> None:
-    (folder / "kit.toml").write_text(tomli_w.dumps(asdict(kit)))
+    (folder / "kit.toml").write_text(tomli_w.dumps(asdict(kit)), encoding="utf-8")
     pages = Environment(loader=PackageLoader("fedpdc_med.engines.flare", "pages"), undefined=StrictUndefined)
     pages.trim_blocks = pages.lstrip_blocks = pages.keep_trailing_newline = True
-    (folder / "READ_ME_FIRST.md").write_text(pages.get_template(f"{kit.role}.md.j2").render(kit=kit, project=project))
+    (folder / "READ_ME_FIRST.md").write_text(
+        pages.get_template(f"{kit.role}.md.j2").render(kit=kit, project=project), encoding="utf-8"
+    )
     (folder / "readme.txt").unlink(missing_ok=True)  # FLARE's own, which describes another way to start
     if kit.role != "administrator":
         unit = pages.get_template("unit.service.j2").render(kit=kit, project=project)
-        (folder / f"fedpdc-{kit.name}.service").write_text(unit)
+        (folder / f"fedpdc-{kit.name}.service").write_text(unit, encoding="utf-8")
 
 
 def write_policies(kit: Kit, folder: Path, project: Project) -> None:
@@ -142,7 +144,7 @@ def write_policies(kit: Kit, folder: Path, project: Project) -> None:
         return
     for name in ("authorization.json", "authorization.json.default"):  # with neither, FLARE would allow everything
         write_json(local / name, authorization(kit.role))
-    resources = json.loads((local / "resources.json.default").read_text())
+    resources = json.loads((local / "resources.json.default").read_text(encoding="utf-8"))
     (local / "resources.json.default").unlink()  # FLARE would use it if resources.json were missing
     if kit.role == "coordinator":
         resources["class_allow_list"] = [CONTROLLER]
@@ -190,4 +192,4 @@ def privacy(project: Project) -> dict[str, Any]:
 
 
 def write_json(file: Path, content: dict[str, Any]) -> None:
-    file.write_text(json.dumps(content, indent=2) + "\n")
+    file.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")

@@ -70,7 +70,7 @@ class Trial:
         shutil.copytree(self.sources.stores[site.name].folder, self.data(site.name) / "sites" / site.name)
         hidden = site.privacy.model_dump() if site.privacy else None
         text = MODULE.format(name=site.name, title=site.title, settings=site.settings.model_dump(), privacy=hidden)
-        (self.kits / site.name / "local" / "hospital.py").write_text(text)
+        (self.kits / site.name / "local" / "hospital.py").write_text(text, encoding="utf-8")
 
     def start(self, parties: Parties) -> None:
         """The coordinator first: a hospital that cannot connect waits ten seconds before it tries again."""

@@ -104,7 +104,7 @@ class Running:
     def order(self, orders):
         """What the hospital `west` does wrong, by round."""
         (self.place / "orders.busy").unlink(missing_ok=True)
-        (self.place / "orders").write_text(json.dumps(orders))
+        (self.place / "orders").write_text(json.dumps(orders), encoding="utf-8")
 
     @property
     def in_mid_round(self):

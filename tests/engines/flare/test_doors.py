@@ -101,14 +101,14 @@ def job(federation, folder, tmp_path, change=lambda folder: None):
 def add_code(folder):
     custom = folder / "app" / "custom"
     custom.mkdir()
-    (custom / "mine.py").write_text("print('code from a job')\n")
+    (custom / "mine.py").write_text("print('code from a job')\n", encoding="utf-8")
 
 
 def name_another_class(folder):
     file = folder / "app" / "config" / "config_fed_client.json"
-    config = json.loads(file.read_text())
+    config = json.loads(file.read_text(encoding="utf-8"))
     config["executors"][0]["executor"] = {"path": "nvflare.app_common.np.np_trainer.NPTrainer", "args": {}}
-    file.write_text(json.dumps(config))
+    file.write_text(json.dumps(config), encoding="utf-8")
 
 
 def outcome(opened, folder):
@@ -157,13 +157,15 @@ def ask_by(federation, party, target, origin, app):
     answers.unlink(missing_ok=True)
     flare_name = "server" if party == "coordinator" else party
     draft = file.with_suffix(".draft")
-    draft.write_text(json.dumps({"party": flare_name, "target": target, "origin": origin, "app": str(app)}))
+    draft.write_text(
+        json.dumps({"party": flare_name, "target": target, "origin": origin, "app": str(app)}), encoding="utf-8"
+    )
     draft.replace(file)
     until = time.monotonic() + LONG
     while not answers.exists():
         assert time.monotonic() < until, f"{party} did not ask"
         time.sleep(0.5)
-    return json.loads(answers.read_text())
+    return json.loads(answers.read_text(encoding="utf-8"))
 
 
 def assert_refused(answers):
@@ -260,7 +262,7 @@ def test_a_job_with_code_or_another_class_is_refused_by_the_coordinator_and_by_e
         assert deployed(outcome(opened, folder)) == ["server: BYOC not permitted"]
     assert run.rounds == []
     rights = federation.trial.kits / "coordinator" / "local" / "authorization.json"
-    strict = rights.read_text()
+    strict = rights.read_text(encoding="utf-8")
     lax = json.loads(strict)
     lax["permissions"]["lead"]["byoc"] = "any"
     restart(federation, rights, json.dumps(lax))  # a coordinator that has been talked into it
@@ -274,7 +276,7 @@ def test_a_job_with_code_or_another_class_is_refused_by_the_coordinator_and_by_e
         restart(federation, rights, strict)
     for site in ("north", "south", "west"):
         assert f"{site}: NVFLARE_ERROR: BYOC not permitted" in found
-        assert "ComponentNotAuthorized" in (federation.trial.kits / site / "console.txt").read_text()
+        assert "ComponentNotAuthorized" in (federation.trial.kits / site / "console.txt").read_text(encoding="utf-8")
     assert run.rounds == other_run.rounds == []
 
 
@@ -285,6 +287,6 @@ def deployed(meta):
 
 def restart(federation, file, text):
     federation.parties.kill("coordinator")
-    file.write_text(text)
+    file.write_text(text, encoding="utf-8")
     federation.start("coordinator")
     federation.wait_connected()

@@ -324,7 +324,7 @@ def test_a_site_that_does_not_go_with_the_run_says_so_by_a_word_and_the_round_go
     (kit / "local").mkdir(parents=True)
     privacy = "Privacy(clip=1.0, noise=0.1, limit=0.1)" if word.startswith("privacy") else "None"
     text = SITE_FILE.format(films=sources.stores["north"].folder, privacy=privacy)
-    (kit / "local" / "hospital.py").write_text("nonsense" if word == "site-file" else text)
+    (kit / "local" / "hospital.py").write_text("nonsense" if word == "site-file" else text, encoding="utf-8")
     changes = {
         "protocol": {"protocol": 2},
         "version": {"package": "99.0.1"},
@@ -343,7 +343,7 @@ def test_a_site_of_the_same_minor_version_trains(started, sources, tmp_path):
     plan, kit = room.hospitals["north"].plan, tmp_path / "north"
     (kit / "local").mkdir(parents=True)
     text = SITE_FILE.format(films=sources.stores["north"].folder, privacy="None")
-    (kit / "local" / "hospital.py").write_text(text)
+    (kit / "local" / "hospital.py").write_text(text, encoding="utf-8")
     fixed = ".".join([*__version__.split(".")[:2], "99"])
     room.hospitals["north"] = Trainer(plan.model_copy(update={"package": fixed}), kit)
     assert statuses(coordinator.run_round())["north"] == "ok"

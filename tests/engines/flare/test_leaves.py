@@ -163,7 +163,7 @@ def test_why_a_site_does_not_train_stays_in_its_own_log(tmp_path, caplog):
     """A site file that cannot be loaded, and says so with names."""
     site = Site(tmp_path)
     (tmp_path / "local").mkdir()
-    (tmp_path / "local" / "hospital.py").write_text("raise OSError('/data/films of patient-17')")
+    (tmp_path / "local" / "hospital.py").write_text("raise OSError('/data/films of patient-17')", encoding="utf-8")
     with site.context() as context, caplog.at_level(logging.ERROR):
         reply = SiteTrainer(PLAN.model_dump()).execute(TRAIN, Shareable(), context, Signal())
     assert reply.get_return_code() == "site-file"

@@ -41,7 +41,7 @@ role = "member"
 @pytest.fixture(scope="module")
 def kits(tmp_path_factory):
     place = tmp_path_factory.mktemp("consortium")
-    (place / "project.toml").write_text(PROJECT)
+    (place / "project.toml").write_text(PROJECT, encoding="utf-8")
     command = [sys.executable, "-m", "fedpdc_med.cli", "federation", "provision", "project.toml"]
     done = subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
@@ -53,17 +53,17 @@ def test_every_party_gets_a_kit_with_a_plain_page(kits):
     parties = {"coordinator", "harbor-general", "hill-country", "lead@example.org", "guest@example.org"}
     assert {folder.name for folder in kits.iterdir()} == parties | {"authority"}
     for name in parties:
-        page = (kits / name / "READ_ME_FIRST.md").read_text()
+        page = (kits / name / "READ_ME_FIRST.md").read_text(encoding="utf-8")
         assert "Research use only" in page and "8102" in page and "coordinator.example.org" in page
         assert max(map(len, page.splitlines())) <= 125
-    unit = (kits / "harbor-general" / "fedpdc-harbor-general.service").read_text()
+    unit = (kits / "harbor-general" / "fedpdc-harbor-general.service").read_text(encoding="utf-8")
     assert "ExecStart=" in unit and "federation start" in unit and "Restart=always" in unit
     assert "SuccessExitStatus=130" in unit  # stopping it is no failure
 
 
 @pytest.mark.parametrize("party", ["harbor-general", "coordinator"])
 def test_a_page_makes_one_account_and_runs_every_command_as_it(kits, party):
-    page = (kits / party / "READ_ME_FIRST.md").read_text()
+    page = (kits / party / "READ_ME_FIRST.md").read_text(encoding="utf-8")
     assert "useradd --system" in page and "-c constraints.txt" in page and 'install "fedpdc_med' not in page
     commands = re.findall(r"([\w-]*fedpdc) (?:ingest|reference|federation) ", page)
     assert len(commands) >= 3 and set(commands) == {"as-fedpdc"}
@@ -73,8 +73,8 @@ def test_a_page_makes_one_account_and_runs_every_command_as_it(kits, party):
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
 @pytest.mark.parametrize("party", ["harbor-general", "coordinator"])
 def test_systemd_takes_the_unit(kits, party, tmp_path):
-    unit = (kits / party / f"fedpdc-{party}.service").read_text()
-    (tmp_path / "tried.service").write_text(unit.replace("/opt/fedpdc/bin/fedpdc", sys.executable))
+    unit = (kits / party / f"fedpdc-{party}.service").read_text(encoding="utf-8")
+    (tmp_path / "tried.service").write_text(unit.replace("/opt/fedpdc/bin/fedpdc", sys.executable), encoding="utf-8")
     command = ["systemd-analyze", "verify", "--man=no", str(tmp_path / "tried.service")]
     done = subprocess.run(command, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
@@ -90,10 +90,10 @@ def test_keys_are_private_and_no_two_parties_share_one(kits):
 
 def test_a_hospital_runs_only_the_installed_trainer_and_nobody_may_bring_code(kits):
     local = kits / "harbor-general" / "local"
-    assert json.loads((local / "resources.json").read_text())["class_allow_list"] == [
+    assert json.loads((local / "resources.json").read_text(encoding="utf-8"))["class_allow_list"] == [
         "fedpdc_med.engines.flare.executor.SiteTrainer"
     ]
-    rights = json.loads((local / "authorization.json").read_text())["permissions"]
+    rights = json.loads((local / "authorization.json").read_text(encoding="utf-8"))["permissions"]
     assert rights["lead"]["byoc"] == rights["lead"]["shell_commands"] == "none"
     assert rights["member"] == {"view": "any", "show_errors": "none", "show_stats": "none"}
 
@@ -102,7 +102,9 @@ def test_a_hospital_runs_only_the_installed_trainer_and_nobody_may_bring_code(ki
 def test_nobody_may_ask_a_hospitals_process_for_its_errors(kits, role):
     """By FLARE's own reading of the kit, also where it falls back to its default file."""
     for name in ("authorization.json", "authorization.json.default"):
-        policy = FLAuthorizer("harbor", json.loads((kits / "harbor-general" / "local" / name).read_text()))
+        policy = FLAuthorizer(
+            "harbor", json.loads((kits / "harbor-general" / "local" / name).read_text(encoding="utf-8"))
+        )
         person = Person("someone@example.org", "consortium", role)
         may = {one: policy.authorize(AuthzContext(one, person))[0] for one in ("show_errors", "show_stats", "byoc")}
         assert may == {"show_errors": False, "show_stats": False, "byoc": False}
@@ -113,10 +115,10 @@ def test_nobody_may_ask_a_hospitals_process_for_its_errors(kits, role):
 def test_flare_finds_no_open_file_to_fall_back_to(kits, party):
     place = Workspace(str(kits / party), party)
     local = kits / party / "local"
-    ours = (local / "authorization.json").read_text()
+    ours = (local / "authorization.json").read_text(encoding="utf-8")
     (local / "authorization.json").rename(local / "away")
     try:
-        assert Path(place.get_authorization_file_path()).read_text() == ours
+        assert Path(place.get_authorization_file_path()).read_text(encoding="utf-8") == ours
     finally:
         (local / "away").rename(local / "authorization.json")
     (local / "resources.json").rename(local / "away")
@@ -128,9 +130,9 @@ def test_flare_finds_no_open_file_to_fall_back_to(kits, party):
 
 def changed(kit, name, change):
     file = kit / "local" / name
-    content = json.loads(file.read_text())
+    content = json.loads(file.read_text(encoding="utf-8"))
     change(content)
-    file.write_text(json.dumps(content))
+    file.write_text(json.dumps(content), encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -159,7 +161,7 @@ def test_a_policy_that_was_changed_or_lost_is_named(kits, tmp_path, name, change
     assert policy(kit).holds
     changed(kit, name, change)
     assert not policy(kit).holds and name in policy(kit).found
-    (kit / "local" / name).write_text("{")
+    (kit / "local" / name).write_text("{", encoding="utf-8")
     assert not policy(kit).holds and name in policy(kit).found
     (kit / "local" / name).unlink()
     assert not policy(kit).holds and name in policy(kit).found
@@ -169,7 +171,7 @@ def test_a_policy_that_was_changed_or_lost_is_named(kits, tmp_path, name, change
 def test_what_flare_would_load_beside_the_policies_is_named(kits, tmp_path, name):
     kit = tmp_path / "kit"
     shutil.copytree(kits / "harbor-general", kit)
-    (kit / "local" / "hospital.py").write_text("SITE = ...")
+    (kit / "local" / "hospital.py").write_text("SITE = ...", encoding="utf-8")
     assert policy(kit).holds
     (kit / "local" / name).mkdir()
     assert not policy(kit).holds and f"local/{name}" in policy(kit).found
@@ -179,7 +181,7 @@ def test_a_kit_can_be_started_behind_our_doors_only(kits):
     scripts = [file.name for file in kits.rglob("*") if file.suffix in (".sh", ".ipynb", ".sample")]
     assert scripts == []
     for party in ("harbor-general", "coordinator"):
-        resources = json.loads((kits / party / "local" / "resources.json").read_text())
+        resources = json.loads((kits / party / "local" / "resources.json").read_text(encoding="utf-8"))
         (launcher,) = [one["path"] for one in resources["components"] if one["id"] == "process_launcher"]
         assert launcher.startswith("fedpdc_med.engines.flare.launch.")
         assert "fedpdc_med.engines.flare.launch" in start_command(kits / party)
@@ -203,7 +205,8 @@ def test_flare_at_a_hospital_tells_the_type_of_an_error_only(kits, monkeypatch):
 
 
 def test_the_coordinator_runs_one_job_at_a_time(kits):
-    components = json.loads((kits / "coordinator" / "local" / "resources.json").read_text())["components"]
+    resources = json.loads((kits / "coordinator" / "local" / "resources.json").read_text(encoding="utf-8"))
+    components = resources["components"]
     assert [one["args"]["max_jobs"] for one in components if one["id"] == "job_scheduler"] == [1]
 
 
@@ -211,7 +214,7 @@ def test_a_hospital_can_be_added_and_the_kits_of_the_others_stay_as_they_are(kit
     kits = shutil.copytree(kits.parent, tmp_path / "consortium") / kits.name  # the others know of none
     before = {file: file.read_bytes() for file in kits.glob("*/startup/*.crt")}
     file = kits.parent / "project.toml"
-    file.write_text(PROJECT + '[[hospital]]\nname = "lakeside"\n')
+    file.write_text(PROJECT + '[[hospital]]\nname = "lakeside"\n', encoding="utf-8")
     assert [kit.name for kit in provision(read_project(file), kits)] == ["lakeside"]
     assert {file: file.read_bytes() for file in before} == before
     issuers = {x509.load_pem_x509_certificate(one.read_bytes()).issuer for one in kits.glob("*/startup/*.crt")}
@@ -228,14 +231,14 @@ def test_a_hospital_can_be_added_and_the_kits_of_the_others_stay_as_they_are(kit
     ],
 )
 def test_what_stands_in_every_kit_cannot_change_for_later_ones(kits, tmp_path, change, complaint):
-    (tmp_path / "project.toml").write_text(PROJECT.replace(*change) + '[[hospital]]\nname = "late"\n')
+    (tmp_path / "project.toml").write_text(PROJECT.replace(*change) + '[[hospital]]\nname = "late"\n', encoding="utf-8")
     with pytest.raises(UserError, match=f"{complaint}.*new --out folder"):
         provision(read_project(tmp_path / "project.toml"), kits)
     assert not (kits / "late").exists()
 
 
 def test_an_interrupted_provisioning_leaves_no_open_kit(tmp_path, monkeypatch):
-    (tmp_path / "project.toml").write_text(PROJECT)
+    (tmp_path / "project.toml").write_text(PROJECT, encoding="utf-8")
     project, kits = read_project(tmp_path / "project.toml"), tmp_path / "kits"
 
     def interrupted(*_):
@@ -289,7 +292,7 @@ def test_a_kit_starts_under_its_own_name(kits):
     ],
 )
 def test_a_mistake_in_the_project_file_is_named(tmp_path, change, complaint):
-    (tmp_path / "project.toml").write_text(PROJECT.replace(*change, 1))
+    (tmp_path / "project.toml").write_text(PROJECT.replace(*change, 1), encoding="utf-8")
     with pytest.raises(UserError, match=complaint):
         read_project(tmp_path / "project.toml")
 

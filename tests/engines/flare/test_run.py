@@ -25,7 +25,7 @@ def give(sources, tmp_path, monkeypatch):
     monkeypatch.setenv("FEDPDC_HOME", str(tmp_path))
     (tmp_path / "reference").symlink_to(sources.reference.store.folder)
     project = tmp_path / "project.toml"
-    project.write_text(PROJECT)
+    project.write_text(PROJECT, encoding="utf-8")
 
     def command(**more):
         how = {"name": "first", "method": "fedavg", "rounds": 3, "model": "cnn", "wait": 1.0} | more
@@ -42,14 +42,16 @@ def test_a_run_is_continued_with_its_own_settings_and_reference_only(give, tmp_p
         give(rounds=4)
     assert "--out" not in str(refused.value)
     config = tmp_path / "runs" / "first" / "config.toml"
-    before, after = config.read_text().split("[data.fingerprints]")
-    config.write_text(before + "[data.fingerprints]" + after.replace('reference = "', 'reference = "0', 1))
+    before, after = config.read_text(encoding="utf-8").split("[data.fingerprints]")
+    config.write_text(
+        before + "[data.fingerprints]" + after.replace('reference = "', 'reference = "0', 1), encoding="utf-8"
+    )
     with pytest.raises(UserError, match="reference set is not the one"):
         give()
 
 
 def test_a_class_that_is_not_in_the_project_file_starts_no_run(give, tmp_path):
-    (tmp_path / "project.toml").write_text(PROJECT.replace(', "covid-19"', ""))
+    (tmp_path / "project.toml").write_text(PROJECT.replace(', "covid-19"', ""), encoding="utf-8")
     with pytest.raises(UserError, match="covid-19"):
         give()
     assert not (tmp_path / "runs").exists()

@@ -22,7 +22,9 @@ def written(run_config):
     def write(folder, name, kind=FederationRun):
         sites = {site: SiteSummary() for site in [*SITES, "west"]}
         run = create_run(folder / name, run_config(["a", "b"], kind=kind, method="fedavg", rounds=5, sites=sites))
-        run.rounds_file.write_text(Round(round=2, seconds=1.0, accuracy=0.5, recall={}, sites=SITES).line() + "\n")
+        run.rounds_file.write_text(
+            Round(round=2, seconds=1.0, accuracy=0.5, recall={}, sites=SITES).line() + "\n", encoding="utf-8"
+        )
         return run
 
     return write

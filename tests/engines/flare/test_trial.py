@@ -26,7 +26,7 @@ def start(sources, tmp_path):
     for name in sources.stores:
         counts = sources.stores[name].manifest["label"].value_counts()
         mix = {label: int(counts[label]) for label in ("normal", "pneumonia", "covid-19")}
-        (tmp_path / "hospitals" / f"{name}.py").write_text(MODULE.format(name=name, mix=mix))
+        (tmp_path / "hospitals" / f"{name}.py").write_text(MODULE.format(name=name, mix=mix), encoding="utf-8")
     environment = {**os.environ, "FEDPDC_HOME": str(home), "TMPDIR": str(tmp_path / "tmp"), "COLUMNS": "80"}
 
     def command(*arguments):

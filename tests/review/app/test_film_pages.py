@@ -128,7 +128,7 @@ def test_signing_off_is_stored_beside_the_run_and_shown(tmp_path, write_run, dra
     hostile = "<img src=x onerror=alert(1)> **bold** [link](http://x) $x$"
     signed(page, ("covid-19", "normal"), "accept with conditions", hostile, hostile)
     assert "Signed: accept with conditions, COVID-19, normal" in as_read(page.test.main.success[0].value)
-    stored = json.loads((folder / "review.json").read_text())["decisions"]
+    stored = json.loads((folder / "review.json").read_text(encoding="utf-8"))["decisions"]
     assert [(one["label"], one["reviewer"]) for one in stored] == [("covid-19", hostile), ("normal", hostile)]
     assert stored[0]["model_sha256"] == model_hash(folder)
     table = page.table("decision").set_index("class")
@@ -143,7 +143,7 @@ def test_a_model_is_signed_off_on_the_reported_films_whatever_is_looked_at(tmp_p
     page = draw(tmp_path, "signoff", split="local")
     assert page.table("decision").set_index("class").loc["COVID-19", "correct"] == "18 of 20"
     signed(page)
-    stored = json.loads((folder / "review.json").read_text())["decisions"]
+    stored = json.loads((folder / "review.json").read_text(encoding="utf-8"))["decisions"]
     assert stored[0]["seen"] == "recall 0.90, 18 of 20 held-out test films"
 
 
@@ -157,7 +157,8 @@ def test_numbers_that_changed_while_the_page_was_open_cannot_be_signed(tmp_path,
     # The form is that of the new model, and empty.
     assert page.test.main.radio[0].value is None
     signed(page)
-    assert json.loads((folder / "review.json").read_text())["decisions"][0]["model_sha256"] == model_hash(folder)
+    (decision,) = json.loads((folder / "review.json").read_text(encoding="utf-8"))["decisions"]
+    assert decision["model_sha256"] == model_hash(folder)
 
 
 def test_other_films_of_the_same_model_are_looked_at_before_they_are_signed(tmp_path, write_run, draw):
@@ -209,7 +210,7 @@ def test_a_decision_on_another_model_is_shown_as_no_longer_valid(tmp_path, write
 def test_a_run_without_a_global_model_cannot_be_signed_off_and_a_damaged_file_is_a_sentence(tmp_path, write_run, draw):
     write_run(tmp_path / "solo", method="solo", share=False)
     assert "nothing to sign off" in draw(tmp_path, "signoff").text
-    (write_run(tmp_path / "z") / "review.json").write_text("{")
+    (write_run(tmp_path / "z") / "review.json").write_text("{", encoding="utf-8")
     assert any("review.json" in error for error in draw(tmp_path, "signoff", run="z").errors)
 
 

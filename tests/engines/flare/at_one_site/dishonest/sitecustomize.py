@@ -26,14 +26,14 @@ def ask():
         time.sleep(0.2)
         from nvflare.fuel.f3.cellnet.core_cell import CoreCell
 
-        order = json.loads(file.read_text()) if file.exists() else {}
+        order = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
         if not order or order["party"] not in CoreCell.ALL_CELLS:
             continue
         file.unlink()
         cell = CoreCell.ALL_CELLS[order["party"]]
         answers = everything(cell, order["target"], order["origin"], order["app"])
         draft = file.with_suffix(".draft")
-        draft.write_text(json.dumps(answers))
+        draft.write_text(json.dumps(answers), encoding="utf-8")
         draft.replace(Path(f"{file}.answers"))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 def order(message):
     orders = Path(os.environ["MISBEHAVE"])
-    return json.loads(orders.read_text()).get(str(message.get("round"))) if orders.exists() else None
+    return json.loads(orders.read_text(encoding="utf-8")).get(str(message.get("round"))) if orders.exists() else None
 
 
 def tamper():
