@@ -89,7 +89,7 @@ def _stores(view: Run, wanted: dict[str, str]) -> RunImages:
         try:
             store = read_store(folders[fingerprint])
         except (UserError, OSError, ValueError, KeyError):
-            absent[site] = f"The film store of {name_of(site)} is damaged; ingest its films again."
+            absent[site] = f"The film store of {name_of(site)} is corrupt; ingest its films again."
             continue
         held[site] = SiteImages(store.films, store.manifest)
     return RunImages(held, absent)

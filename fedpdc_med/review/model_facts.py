@@ -12,7 +12,7 @@ from fedpdc_med.runs.plan import MethodConfig
 from fedpdc_med.runs.predictions import spoken
 from fedpdc_med.runs.schema import BenchmarkRun, SiteSummary
 
-PHANTOM = "phantom"  # how the provenance of a drawn reference set begins
+PHANTOM = "phantom"  # how the provenance of a synthetic reference set begins
 
 
 def is_phantom(view: Run) -> bool:
@@ -214,7 +214,8 @@ def _reference(view: Run) -> str:
         return f"{config.experiment.public_per_class} images per class"
     counts = ", ".join(f"{name} {sum(films.values())}" for name, films in config.reference.splits.items())
     total = count(config.reference.films, "film")
-    return f"{config.reference.provenance}; {total}" + (f" ({counts})" if counts else "")
+    provenance = "synthetic films (digital phantoms)" if is_phantom(view) else config.reference.provenance
+    return f"{provenance}; {total}" + (f" ({counts})" if counts else "")
 
 
 def _views(view: Run) -> str:

@@ -59,7 +59,7 @@ def read_decisions(folder: Path) -> list[Decision]:
             raise UserError(f"{FILE} of this run has an unknown format; this version reads format {FORMAT}")
         return [_decision(entry) for entry in found["decisions"]]
     except (ValueError, KeyError, TypeError):
-        raise UserError(f"{FILE} of this run is damaged; repair or move it before signing") from None
+        raise UserError(f"{FILE} of this run is corrupt; repair or move it before signing") from None
 
 
 def _decision(entry: dict[str, Any]) -> Decision:

@@ -139,9 +139,9 @@ def test_a_run_in_progress_grows_on_the_page_by_itself(tmp_path, write_run, serv
     whole = write_run(tmp_path / "elsewhere" / "going")
     with serve(tmp_path) as address:
         page.goto(f"{address}/shaped?run=going")
-        expect(page.get_by_text("In progress: 1 of 4 rounds so far")).to_be_visible()
+        expect(page.get_by_text("In progress: 1 of 4 rounds completed")).to_be_visible()
         (folder / "rounds.jsonl").write_text((whole / "rounds.jsonl").read_text())
-        expect(page.get_by_text("In progress: 4 of 4 rounds so far")).to_be_visible()
+        expect(page.get_by_text("In progress: 4 of 4 rounds completed")).to_be_visible()
         (folder / "predictions.parquet").write_bytes((whole / "predictions.parquet").read_bytes())
         expect(page.get_by_text("In progress")).to_have_count(0)
         expect(page.get_by_text("4 of 4").first).to_be_visible()

@@ -190,7 +190,7 @@ def test_a_damaged_second_run_takes_nothing_of_the_first_away(tmp_path, write_ru
     (write_run(tmp_path / "b") / "predictions.parquet").write_bytes(b"no table")
     page = draw(tmp_path, "overview", run="a", second="b")
     assert "5 of 20 films classified correctly" in page.text
-    assert ["predictions.parquet of b is damaged" in error.replace("\\", "") for error in page.errors] == [True]
+    assert ["predictions.parquet of b is corrupt" in error.replace("\\", "") for error in page.errors] == [True]
 
 
 def test_what_was_chosen_outlives_a_reload(tmp_path, write_run, draw):

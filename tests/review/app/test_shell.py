@@ -28,7 +28,7 @@ def test_empty_broken_and_foreign_folders_are_a_sentence(tmp_path, write_run, dr
     folder = write_run(tmp_path / "broken")
     (folder / "predictions.parquet").write_bytes(b"PAR1 no parquet")
     assert "empty is empty" in draw(tmp_path, module, run="empty").errors[0]
-    assert "damaged" in draw(tmp_path, module, run="broken").errors[0]
+    assert "corrupt" in draw(tmp_path, module, run="broken").errors[0]
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -36,7 +36,7 @@ def test_empty_broken_and_foreign_folders_are_a_sentence(tmp_path, write_run, dr
 def test_a_run_in_progress_is_shown_as_far_as_it_is(tmp_path, write_run, draw, module, rounds):
     write_run(tmp_path / "going", finished=False, rounds=rounds)
     page = draw(tmp_path, module)
-    assert f"In progress: {rounds} of 4 rounds so far" in page.text
+    assert f"In progress: {rounds} of 4 rounds completed" in page.text
     assert page.errors == []
 
 

@@ -99,16 +99,15 @@ def test_darkcovidnet_raises_the_alarm_on_the_page(tmp_path, monkeypatch, write_
     store = read_store(ingest(DARKCOVIDNET, "darkcovidnet", size=64, processes=2).store)
     images = RunImages({"darkcovidnet": SiteImages(store.films, store.manifest)}, {})
     found = {finding.name: finding for finding in check(images, pd.DataFrame(), [*CLASSES, "pneumonia"]).findings}
-    shape = found["class from the shape"]
-    assert shape.verdict == "alarm" and shape.table.loc[0, "target"] == "covid-19"
-    assert shape.table.loc[0, "auc"] > 0.95
+    finding = found["class from the shape"]
+    assert finding.verdict == "alarm" and finding.table.loc[0, "target"] == "covid-19"
+    assert finding.table.loc[0, "auc"] > 0.95
     config = write_run(tmp_path / "runs" / "a", dict.fromkeys([*CLASSES, "pneumonia"], (9, 10))) / "config.toml"
     named = 'reference = "films of seed 0"', f'darkcovidnet = "{store.info["manifest_sha256"][:16]}"'
     config.write_text(config.read_text().replace(*named))
     alarms = [error.replace("**", "") for error in draw(tmp_path / "runs", "shortcuts").errors]
-    assert any(
-        "High risk: class from the shape. COVID-19 can be predicted from height and width alone" in one for one in alarms
-    )
+    shape = "High risk: class from the shape. COVID-19 can be predicted from height and width alone"
+    assert any(shape in one for one in alarms)
     assert any("A model can score high on it without looking at the lung" in one for one in alarms)
 
 
