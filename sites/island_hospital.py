@@ -1,4 +1,4 @@
-"""An external hospital: it takes no part in training and only tests the finished model."""
+"""An external site: it does not take part in training and only tests the finished model."""
 
 from fedpdc_med.hospitals import HospitalSite, Phantoms, Scanner
 

@@ -1,1 +1,1 @@
-"""Films in: DICOM pixels, de-identification, public collections, duplicates, patient-level splits, phantoms."""
+"""Films: DICOM pixels, de-identification, public datasets, duplicates, patient-level splits, synthetic films."""

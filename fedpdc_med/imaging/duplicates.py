@@ -1,12 +1,12 @@
-"""The same film twice: exactly, by the hash of the stored pixels, or nearly, by a perceptual hash.
+"""Duplicate films: exact, by the hash of the stored pixels, or near, by a perceptual hash.
 
-The perceptual hash is the idea of imagehash.phash with 24 x 24 bits, worked out as two small matrix products: the
-library takes longer for it than reading and decoding a small film takes altogether. imagehash.hex_to_hash reads it.
+The perceptual hash follows imagehash.phash with 24 x 24 bits, computed as two small matrix products: the library takes
+longer for it than reading and decoding a small film takes in total. imagehash.hex_to_hash can read it.
 
 Measured on 1,527 real films (covid-chestxray-dataset and darkcovidnet, 1.16 million pairs): copies of one film that
-were scaled or recompressed differently differ in at most 48 of 576 bits, and the nearest films of two patients in 168.
-Synthetic films are more alike; the nearest two of 1,962 differ in 80. A film that was cropped differently (100 bits and
-more) is not recognised.
+were scaled or recompressed differently differ in at most 48 of 576 bits, and the closest films of two patients in 168.
+Synthetic films are more similar; the closest two of 1,962 differ in 80. A film that was cropped differently (100 bits
+or more) is not recognised.
 """
 
 from dataclasses import dataclass
@@ -71,7 +71,7 @@ def _signs(hashes: list[str]) -> NDArray[np.float32]:
 
 
 def groups(patients: list[str], hashes: list[str]) -> NDArray[np.int64]:
-    """A group number a film: films of one patient, and near-duplicates of each other, must stay in one split."""
+    """A group number per film: films of one patient, and near-duplicates of each other, must stay in one split."""
     _, patient = np.unique(np.asarray(patients, dtype=str), return_inverse=True)
     n, twins = len(patients), near_pairs(hashes)
     # Films are nodes 0..n-1 and patients the nodes after them.
@@ -99,10 +99,10 @@ class Overlap:
 
 
 def overlap(manifest: pd.DataFrame, reference: pd.DataFrame) -> Overlap:
-    """Which films of a site are, or show a patient who is, in the reference set.
+    """Films of a site that are in the reference set, or show one of its patients.
 
-    Pseudonyms of films and patients can only agree for published collections, because every site has a key of its own;
-    but a film that is found in the reference tells which patient of the site is in it, with all of their films.
+    Pseudonyms can only be equal for published datasets, because every site has its own key; but a film that is also in
+    the reference set shows which patient of the site is in it, and all films of that patient count.
     """
     same = (manifest["pixel_hash"].isin(reference["pixel_hash"]) | manifest["film"].isin(reference["film"])).to_numpy(
         bool
@@ -123,7 +123,7 @@ def overlap(manifest: pd.DataFrame, reference: pd.DataFrame) -> Overlap:
 
 
 def check_overlap(site: str, manifest: pd.DataFrame, reference: pd.DataFrame) -> None:
-    """A site that has trained on the films that judge it would get too high a score."""
+    """A site that has trained on the films that score it would get too high a score."""
     found = overlap(manifest, reference)
     if not found:
         return

@@ -1,4 +1,4 @@
-"""A film on its way into a store: what a source says of it, and the verdict it gets."""
+"""A film during ingest: what the source says about it, and its verdict."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-# The report's detail of an accepted film whose header does not say that the pixels contain no text.
+# The detail in the report for an accepted film whose header does not state that the pixels contain no text.
 MAY_HOLD_TEXT = "does not say whether text is burned in"
 
 
@@ -19,7 +19,7 @@ class Verdict(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why a film is not in the store; every one is explained in docs, so a new one is added there too."""
+    """Why a film is not in the store; each reason is explained in docs, so add new ones there too."""
 
     UNREADABLE = "file cannot be read"
     OUTSIDE = "file outside SOURCE"
@@ -62,10 +62,10 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class FilmRecord:
-    """What a source says of one film. Of a DICOM file it knows only the path; the header says the rest."""
+    """What a source says about one film. For a DICOM file this is only the path; the rest is in the header."""
 
     name: str
-    """What the film is called at the source, unique there; the store keeps only a keyed hash of it."""
+    """The film's unique name at the source; the store keeps only a keyed hash of it."""
     path: Path
     pixels: NDArray[np.uint8] | None = None
     source: str = "dicom"

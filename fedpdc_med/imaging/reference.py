@@ -1,4 +1,4 @@
-"""The public reference set: a film store with three disjoint splits, and the facts a user of it needs."""
+"""The public reference set: a film store with three disjoint splits, and the facts that its users need."""
 
 import json
 import shutil
@@ -20,7 +20,7 @@ from fedpdc_med.imaging.splits import REFERENCE, split_by_group
 from fedpdc_med.imaging.store import FilmStore, pixel_hash, read_store, write_store
 
 SPLITS = tuple(REFERENCE)
-# What a set consists of; reference.json comes last, because it says that the rest is there.
+# The files of a set; reference.json comes last, because it shows that the others are complete.
 FILES = ("films.npy", "manifest.csv", "store.json", "ingest_report.csv", "reference.json")
 
 
@@ -39,7 +39,7 @@ class Reference:
 
 def read_reference(folder: Path) -> Reference:
     if not (folder / "reference.json").is_file():
-        raise UserError(f"{folder.name} holds no reference set; make one with: fedpdc reference build")
+        raise UserError(f"{folder.name} contains no reference set; make one with: fedpdc reference build")
     return Reference(read_store(folder), read_json(folder / "reference.json"))
 
 
@@ -54,17 +54,17 @@ def build_reference(
     per_class: int | None,
     replace: bool = False,
     seed: int = 0,
-    kind: str | None = None,  # what its films say of their source, if not what SOURCE says
+    kind: str | None = None,  # the source recorded for its films, if not the one detected in SOURCE
     **how: Any,
 ) -> Reference:
     """Ingest `source`, split it by patient, keep as many films of every class as the rarest has (or `per_class`)."""
     check_place(source, folder, replace)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    draft = folder.with_name(f".{folder.name}.draft")  # what a stopped build leaves, to be continued
+    draft = folder.with_name(f".{folder.name}.draft")  # left by an interrupted build, to be continued
     result = ingest(source, "reference", store=draft / "all", seed=seed, provenance=kind, replace=True, **how)
     try:
         if not result.films:
-            raise WorkFailed("no film of SOURCE was accepted; see what `fedpdc ingest` says of it")
+            raise WorkFailed("no film in SOURCE was accepted; run `fedpdc ingest` on it to see the reasons")
         made = read_store(draft / "all")
         chosen = balanced_rows(made.manifest, per_class, seed, result.groups)
         manifest = made.manifest.assign(split=chosen).loc[chosen != ""].reset_index(drop=True)
@@ -81,7 +81,7 @@ def build_reference(
         facts = facts_of(manifest, provenance, licence, version)
         atomic_write(draft / "built" / "reference.json", lambda f: f.write(json.dumps(facts, indent=2).encode()))
         folder.mkdir(exist_ok=True)
-        for name in FILES:  # anything else that lies there is not ours to delete
+        for name in FILES:  # other files in the folder are not ours to delete
             (draft / "built" / name).replace(folder / name)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
@@ -92,22 +92,22 @@ def check_place(source: Path, folder: Path, replace: bool) -> None:
     """Building a set may replace a set and nothing else."""
     ours, theirs = folder.resolve(), source.resolve()
     if ours.is_relative_to(theirs) or theirs.is_relative_to(ours):
-        raise UserError("--out and SOURCE lie inside each other; choose an --out apart from the films")
+        raise UserError("--out and SOURCE overlap; choose an --out folder outside SOURCE")
     if folder.exists() and not folder.is_dir():
         raise UserError("--out is a file; name a new folder")
     if (folder / "reference.json").is_file():
         if not replace:
-            raise UserError(f"{folder.name} already holds a reference set; use --overwrite, or choose another --out")
+            raise UserError(f"{folder.name} already contains a reference set; use --overwrite, or choose another --out")
     elif folder.is_dir() and any(folder.iterdir()):
         raise UserError(
-            f"{folder.name} holds files that are no reference set; choose a new or an empty folder as --out"
+            f"{folder.name} contains files that are not a reference set; choose a new or empty folder as --out"
         )
 
 
 def balanced_rows(
     manifest: pd.DataFrame, per_class: int | None, seed: int, known_groups: tuple[int, ...] = ()
 ) -> np.ndarray:
-    """The split of every film, "" for one left out: each split holds the same number of films of every class."""
+    """The split of every film, "" for unused ones: each split has the same number of films of every class."""
     grouped = (
         np.asarray(known_groups)
         if known_groups
@@ -130,7 +130,7 @@ def balanced_rows(
                 )
             count = wanted
         if count == 0:
-            raise UserError(f"the {name} split would have no film of one class; give the reference more films")
+            raise UserError(f"the {name} split would have no films of one class; add films to SOURCE")
         for found in rows.values():
             chosen[rng.permutation(found)[:count]] = name
     return chosen
@@ -164,14 +164,14 @@ def check_reference(reference: Reference, sites: dict[str, pd.DataFrame]) -> lis
         Check(
             "class balance",
             not uneven,
-            "every split has as many films of each class" if not uneven else f"not in: {', '.join(uneven)}",
+            "every split has equally many films of each class" if not uneven else f"not in: {', '.join(uneven)}",
         ),
         Check(
             "patients in one split only",
             bool((splits_of == 1).all()),
             f"{len(splits_of)} patients, {int((splits_of > 1).sum())} in more than one split",
         ),
-        Check("no film twice across splits", across == 0, f"{across} pairs of nearly the same film"),
+        Check("no film twice across splits", across == 0, f"{across} pairs of near-duplicates"),
     ]
     for site, theirs in sites.items():
         shared = overlap(theirs, manifest)

@@ -1,4 +1,4 @@
-"""Splits by patient: all films of one patient, and all near-duplicates, land on the same side."""
+"""Splits by patient: all films of one patient, and all near-duplicates, stay in the same split."""
 
 import warnings
 from collections import Counter
@@ -18,12 +18,12 @@ MOST_FOLDS = 20
 def split_by_group(
     labels: Sequence[str], groups: Sequence[int] | NDArray[np.int64], shares: Mapping[str, float], seed: int = 0
 ) -> NDArray[np.str_]:
-    """The split of every film, with each class in about the given shares and no group in two splits."""
+    """The split of every film, with each class in about the given proportions and no group in two splits."""
     names = list(shares)
     if not np.isclose(sum(shares.values()), 1):
         raise ValueError(f"the shares of {', '.join(names)} add up to {sum(shares.values()):g}, not 1")
     split = np.full(len(labels), names[0], dtype=f"U{max(map(len, names))}")
-    # As few folds as give the shares exactly, because small folds cannot be balanced well.
+    # The smallest number of folds that gives the proportions exactly, because small folds cannot be balanced well.
     exact = [Fraction(share).limit_denominator(MOST_FOLDS) for share in shares.values()]
     folds = min(lcm(*(share.denominator for share in exact)), MOST_FOLDS)
     # scikit-learn wants at least one class with as many films as there are folds.
@@ -41,7 +41,7 @@ def split_by_group(
 
 
 def _bundles(labels: NDArray[np.str_], groups: NDArray[np.int64], most: int, seed: int) -> NDArray[np.int64]:
-    """Groups with the same films of each class, dealt into at most `most` bundles, because they are interchangeable.
+    """Groups with the same films of each class are interchangeable, so they are put into at most `most` bundles.
 
     StratifiedGroupKFold tries every group in every fold, which takes longer than reading small films.
     """

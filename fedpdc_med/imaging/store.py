@@ -1,4 +1,4 @@
-"""The film store: a folder with pixels, a manifest, and nothing that says who a patient is or where files lay."""
+"""The film store: a folder with pixels and a manifest, which reveal neither patients' identities nor file paths."""
 
 import csv
 import io
@@ -35,14 +35,14 @@ COLUMNS = (
     "height",
     "width",
 )
-SHAPE = ("height", "width")  # of the film before it was brought to working size
+SHAPE = ("height", "width")  # of the film before it was resized
 REPORT_COLUMNS = ("file", "verdict", "reason", "detail")
 _PACKAGES = ("fedpdc_med", "pydicom", "pylibjpeg-libjpeg", "pylibjpeg-openjpeg", "monai", "torch")
 
 
 @dataclass(frozen=True)
 class FilmStore:
-    """A site's films: `films` is a read-only map of the file, row i of `manifest` describes films[i]."""
+    """A site's films: `films` is a read-only memory map of the file, row i of `manifest` describes films[i]."""
 
     folder: Path
     films: NDArray[np.uint8]
@@ -51,7 +51,7 @@ class FilmStore:
 
     @property
     def fingerprint(self) -> str:
-        """Of the whole manifest, with the hash of every film."""
+        """The hash of the whole manifest, which contains the hash of every film."""
         return str(self.info["manifest_sha256"])[:16]
 
     def __repr__(self) -> str:
@@ -65,7 +65,7 @@ def pixel_hash(film: NDArray[np.uint8]) -> str:
 
 
 def read_store(folder: Path) -> FilmStore:
-    """Open a film store; a half-written or changed one is an error, because its rows would not fit its films."""
+    """Open a film store; an incomplete or changed one is an error, because its rows would not match its films."""
     if not (folder / "store.json").is_file():
         raise UserError(
             f"{folder.name} has no finished film store; make it with: fedpdc ingest SOURCE --site {folder.name}"
@@ -82,9 +82,10 @@ def read_store(folder: Path) -> FilmStore:
     try:
         films = np.lib.format.open_memmap(folder / "films.npy", mode="r")
     except (ValueError, EOFError):
-        raise UserError(f"films.npy of {folder.name} is damaged or not copied whole; copy or make it again") from None
+        remedy = "copy it again or re-ingest the site"
+        raise UserError(f"films.npy of {folder.name} is corrupt or incomplete; {remedy}") from None
     if films.dtype != np.uint8 or films.shape != (len(manifest), 1, info["size"], info["size"]):
-        raise UserError(f"films.npy of {folder.name} does not fit its manifest; ingest the films again")
+        raise UserError(f"films.npy of {folder.name} does not match its manifest; ingest the films again")
     return FilmStore(folder, films, manifest, info)
 
 
@@ -98,7 +99,7 @@ def write_store(
     processing: Mapping[str, Any],
     ingest: str = "",
 ) -> None:
-    """Write or replace a store; store.json goes first and comes last, so a stopped writer leaves no readable store."""
+    """Write or replace a store; store.json is deleted first and written last, so no incomplete store is readable."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "store.json").unlink(missing_ok=True)
     manifest = manifest[list(COLUMNS)]
@@ -120,7 +121,7 @@ def write_store(
 
 
 def original_shapes(manifest: pd.DataFrame) -> NDArray[np.int64]:
-    """Height and width (N, 2) of the films as they came, 0 where the store does not know them."""
+    """Height and width (N, 2) of the original films, 0 if the store does not know them."""
     known = manifest[list(SHAPE)].apply(pd.to_numeric, errors="coerce")
     return known.fillna(0).to_numpy(np.int64)
 

@@ -42,7 +42,9 @@ def drawn(seed):
 def test_films_prepared_otherwise_than_the_reference_are_refused(store, how):
     reference = Reference(store("reference", drawn(0)), {})
     check_alike(FilmSources({"a": store("a", drawn(1))}, reference))
-    with pytest.raises(UserError, match=r"site 'b'.*--(fit crop|equalise).*reference set was built with --size 64 --fit pad;"):
+    with pytest.raises(
+        UserError, match=r"site 'b'.*--(fit crop|equalise).*reference set was built with --size 64 --fit pad;"
+    ):
         check_alike(FilmSources({"b": store("b", drawn(2), processing=how)}, reference))
 
 

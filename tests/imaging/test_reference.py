@@ -67,7 +67,7 @@ def test_replacing_a_set_leaves_other_files_of_its_folder(built, tmp_path, fedpd
 def test_a_folder_with_other_things_is_never_built_into(built, tmp_path):
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter.tex").write_text("years of work", encoding="utf-8")
-    with pytest.raises(UserError, match="thesis holds files that are no reference set"):
+    with pytest.raises(UserError, match="thesis contains files that are not a reference set"):
         build_again(built, tmp_path / "thesis")
     with pytest.raises(UserError, match="is a file"):
         build_again(built, tmp_path / "thesis" / "chapter.tex")
@@ -76,7 +76,7 @@ def test_a_folder_with_other_things_is_never_built_into(built, tmp_path):
 
 @pytest.mark.parametrize("out", ["dicom", "dicom/reference", "."])
 def test_a_set_is_not_built_into_or_around_its_films(built, out):
-    with pytest.raises(UserError, match="inside each other"):
+    with pytest.raises(UserError, match="overlap"):
         build_again(built, built.store.folder.parent / out)
 
 

@@ -61,7 +61,7 @@ def test_a_changed_manifest_is_noticed(tmp_path):
 def test_films_that_do_not_fit_the_manifest_are_noticed(tmp_path):
     store(tmp_path / "harbor")
     np.save(tmp_path / "harbor" / "films.npy", np.zeros((2, 1, 4, 4), np.uint8))
-    with pytest.raises(UserError, match="does not fit its manifest"):
+    with pytest.raises(UserError, match="does not match its manifest"):
         read_store(tmp_path / "harbor")
 
 
@@ -74,7 +74,7 @@ def test_films_that_are_no_bytes_of_pixels_are_noticed(tmp_path, made):
             np.savez(file, films=np.zeros((3, 1, 4, 4), np.uint8))
         else:
             np.save(file, np.zeros((3, 1, 4, 4), object if made == "objects" else np.int64), allow_pickle=True)
-    with pytest.raises(UserError, match=r"films.npy of harbor (is damaged|does not fit)"):
+    with pytest.raises(UserError, match=r"films.npy of harbor (is corrupt|does not match)"):
         read_store(tmp_path / "harbor")
 
 

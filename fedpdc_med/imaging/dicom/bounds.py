@@ -1,6 +1,6 @@
-"""What a small file may ask for: a few kilobytes can announce gigabytes, and decoders believe them.
+"""Limits on what a file may make a decoder do: a few kilobytes can announce gigabytes, and decoders believe them.
 
-Sizes are read before anything is decoded. For what cannot be known beforehand, worker processes have a limit (workers).
+Sizes are read before anything is decoded. For what cannot be known in advance, worker processes have a memory limit.
 """
 
 import zlib
@@ -17,20 +17,20 @@ from fedpdc_med.imaging.dicom.header import MOST_PIXELS
 from fedpdc_med.imaging.records import Reason, Refused
 
 MB = 1 << 20
-MOST_BYTES = 2 * MOST_PIXELS + 16 * MB  # of a film's elements: 16 bits a pixel, and a generous header
+MOST_BYTES = 2 * MOST_PIXELS + 16 * MB  # of a film's elements: 16 bits per pixel, and a generous header
 # Start of image; the frame headers (SOF 0-15 without three other segments, hierarchical, JPEG-LS) that say the size.
 _START, _SIZES = b"\xff\xd8", {*range(0xC0, 0xD0), 0xDE, 0xF7} - {0xC4, 0xC8, 0xCC}
 
 
 def check_inflated(file: BinaryIO) -> None:
-    """pydicom inflates a deflated file as a whole, to a thousand times its size if it must."""
+    """pydicom inflates a deflated file as a whole, up to a thousand times its size."""
     read_preamble(file, force=False)
     meta = read_dataset(file, False, True, stop_when=lambda tag, *_: tag.group != 2)
     if meta.get("TransferSyntaxUID") == DeflatedExplicitVRLittleEndian:
         size = 0
         for piece in _inflated(file):
             if (size := size + len(piece)) > MOST_BYTES:
-                raise Refused(Reason.SHAPE, "inflates to more than a film can hold")
+                raise Refused(Reason.SHAPE, "inflates to more than a film can contain")
     file.seek(0)
 
 
@@ -41,8 +41,8 @@ def _inflated(file: BinaryIO) -> Iterator[bytes]:
 
 
 def check_announced(ds: Dataset, syntax: UID) -> None:
-    """A compressed film's own header decides how much its decoder takes, and the DICOM header was checked."""
-    if not syntax.is_encapsulated or syntax == RLELossless:  # RLE has no header and grows 64 times at most
+    """The compressed stream's own header decides how much memory its decoder uses; it must match the DICOM header."""
+    if not syntax.is_encapsulated or syntax == RLELossless:  # RLE has no header and grows at most 64 times
         return
     rows, columns, samples = announced(get_frame(ds.PixelData, 0, number_of_frames=1), syntax)
     if (rows, columns, samples) != (ds.Rows, ds.Columns, ds.SamplesPerPixel):
@@ -54,9 +54,9 @@ def check_announced(ds: Dataset, syntax: UID) -> None:
 
 
 def announced(stream: bytes, syntax: UID) -> tuple[int, int, int]:
-    """Rows, columns and samples a pixel."""
+    """Rows, columns and samples per pixel."""
     if syntax in JPEG2000TransferSyntaxes:
-        import openjpeg  # of pylibjpeg-openjpeg: pydicom would not have offered the syntax without it
+        import openjpeg  # from pylibjpeg-openjpeg, without which pydicom does not support the syntax
 
         found = openjpeg.get_parameters(stream)
         return int(found["rows"]), int(found["columns"]), int(found["samples_per_pixel"])
@@ -64,7 +64,7 @@ def announced(stream: bytes, syntax: UID) -> tuple[int, int, int]:
 
 
 def _jpeg_size(stream: bytes) -> tuple[int, int, int]:
-    """From the first frame header of a JPEG or JPEG-LS stream; libjpeg itself would read all of it for that."""
+    """From the first frame header of a JPEG or JPEG-LS stream; libjpeg itself would read the whole stream."""
     at = 2 if stream.startswith(_START) else len(stream)
     while at + 10 <= len(stream) and stream[at] == 0xFF:
         if stream[at + 1] in _SIZES:

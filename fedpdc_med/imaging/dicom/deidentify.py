@@ -1,9 +1,9 @@
-"""Who is on a film stays at the site: pseudonyms, age bands, and DICOM without identity.
+"""Identities stay at the site: pseudonyms, age bands, and DICOM files without identity.
 
-A pseudonym is a keyed hash: with the site's key one patient stays one patient inside the site, and without it the
-pseudonym means nothing, not even to someone who can guess patient numbers. Films of published collections are hashed
-with a key that everyone has: their ids are public anyway, and only so can a patient be recognised who is both at a site
-and in the reference set.
+A pseudonym is a keyed hash: with the site's key one patient stays one patient within the site, and without the key the
+pseudonym reveals nothing, even to someone who can guess patient numbers. Films of published datasets are hashed with a
+key that everyone has: their ids are public anyway, and this is the only way to recognise a patient who is both at a
+site and in the reference set.
 """
 
 import hmac
@@ -28,21 +28,21 @@ KEY_BYTES = 32
 
 _NEW_UIDS = ("SOPInstanceUID", "StudyInstanceUID", "SeriesInstanceUID")
 _VIEW_POSITIONS = {"PA": "PA", "AP": "AP", "lateral": "LL"}
-# Type 2 elements: a film must have them, and they may be empty.
+# Type 2 elements: required, but may be empty.
 _EMPTIED = ("StudyDate", "StudyTime", "AccessionNumber", "ReferringPhysicianName", "StudyID", "Manufacturer")
 _METHODS = {"113100": "Basic Application Confidentiality Profile", "113108": "Retain Patient Characteristics Option"}
 
 
 @owner_only()
 def site_key(path: Path) -> bytes:
-    """The site's secret, made at first use and readable by its owner only."""
+    """The site's secret key, made at first use and readable by its owner only."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         fresh = path.with_name(f".{path.name}.{os.getpid()}")
         descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w") as file:
             file.write(secrets.token_hex(KEY_BYTES))
-        # A link fails where a file exists: of two processes that start at once, both then use the first one's key.
+        # Creating a link fails if the file exists: if two processes start at once, both use the first one's key.
         try:
             os.link(fresh, path)
         except FileExistsError:
@@ -62,20 +62,20 @@ def site_key(path: Path) -> bytes:
 
 
 def pseudonym(key: bytes, kind: str, identity: str) -> str:
-    """16 hex digits that stand for a film or a patient."""
+    """16 hex digits that identify a film or a patient."""
     message = f"{kind}:{identity}".encode("utf-8", "surrogateescape")
     return hmac.new(key, message, sha256).hexdigest()[:16]
 
 
 def age_band(age: float | None) -> str:
-    """A 20-year band; exact ages help to find a person again."""
+    """A 20-year band; exact ages make it easier to re-identify a person."""
     if age is None or age < 0:
         return ""
     return next((band for end, band in AGE_BANDS if age < end), "")
 
 
 def deidentified(ds: Dataset, key: bytes, *, film: str, patient: str, sex: str, band: str, view: str) -> Dataset:
-    """A new film without identity: what is known to be harmless, by the PS3.15 table too, and pseudonyms."""
+    """A new film without identity: elements that are known to be harmless (also by PS3.15), and pseudonyms."""
     clean = kept(ds)
     anonymize_dataset(clean)
     for keyword in _EMPTIED:
@@ -104,11 +104,11 @@ def deidentified(ds: Dataset, key: bytes, *, film: str, patient: str, sex: str, 
 
 
 def dicom_name(row: Mapping[str, str]) -> str:
-    """Two files that claim to be the same film but differ in pixels must not overwrite each other."""
+    """A file name; two files with the same UID but different pixels must not overwrite each other."""
     return f"{row['film']}-{row['pixel_hash'][:8]}.dcm"
 
 
-@owner_only()  # in a worker process, whose parent may have started before this was said
+@owner_only()  # also in a worker process, which may have started before the parent set this
 def write_dicom(ds: Dataset, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     atomic_write(path, lambda file: ds.save_as(file, enforce_file_format=True))

@@ -1,4 +1,4 @@
-"""What a DICOM header says of a film, and the reasons it gives to refuse it."""
+"""What a DICOM header says about a film, and reasons in it to refuse the film."""
 
 import re
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ _NOT_STANDARD = r"OBLIQUE|OBL|DECUB\w*|LLD|RLD|LORDOTIC|AXIAL"
 
 @dataclass(frozen=True)
 class Facts:
-    """What the store may know of a film's header, before anything is hashed or banded."""
+    """What the store may keep of a film's header, before identifiers are hashed and ages are banded."""
 
     uid: str
     patient: str
@@ -44,7 +44,7 @@ def facts(ds: Dataset) -> Facts:
 
 
 def check_image(ds: Dataset) -> None:
-    """Refuse what is not one monochrome X-ray frame meant to be looked at."""
+    """Refuse anything but a single monochrome X-ray frame for presentation."""
     if "PixelData" not in ds:
         raise Refused(Reason.NO_PIXELS)
     if (modality := code(ds, "Modality")) not in MODALITIES:
@@ -61,14 +61,14 @@ def check_image(ds: Dataset) -> None:
 
 
 def check_content(ds: Dataset, view: str, views: tuple[str, ...], body_parts: tuple[str, ...]) -> None:
-    """Refuse what does not show a chest from the front, unless it was asked for."""
+    """Refuse anything but a frontal chest film, unless it was asked for."""
     part = body_part_of(ds)
     if part not in {name.upper() for name in body_parts}:
         raise Refused(Reason.UNKNOWN_BODY_PART if part == "UNKNOWN" else Reason.BODY_PART)
     if view not in views:
         raise Refused(Reason.LATERAL if view == "lateral" else Reason.UNKNOWN_VIEW)
     if code(ds, "BurnedInAnnotation") == "YES":
-        raise Refused(Reason.BURNED_IN, "text in the picture may name the patient", Verdict.QUARANTINED)
+        raise Refused(Reason.BURNED_IN, "text in the image may name the patient", Verdict.QUARANTINED)
 
 
 def body_part_of(ds: Dataset) -> str:
@@ -80,10 +80,10 @@ def body_part_of(ds: Dataset) -> str:
 
 
 def view_of(ds: Dataset) -> str:
-    """PA, AP, frontal, lateral or unknown, from the first element that tells; unknown where the orientation denies it.
+    """PA, AP, frontal, lateral or unknown, from the first element that says so; unknown if the orientation disagrees.
 
-    View Position is often empty or missing: some converters write PA into Patient Position, DX systems a view code, and
-    others only a description. Patient Orientation tells frontal from lateral but not PA from AP.
+    View Position is often empty or missing: some converters write PA into Patient Position, DX systems write a view
+    code, and others only a description. Patient Orientation separates frontal from lateral, but not PA from AP.
     """
     way = "".join(sorted(part[:1] for part in texts(ds, "PatientOrientation")))
     lies = "frontal" if way in ("FL", "FR", "HL", "HR") else "lateral" if way in ("AF", "FP", "AH", "HP") else "unknown"
@@ -106,7 +106,7 @@ def _view_said(ds: Dataset) -> str:
 
 @lru_cache(maxsize=1000)
 def view_in(said: str) -> str | None:
-    """The one view a text names; a text that names two, or an oblique or decubitus view, names none."""
+    """The view that a text names; None if it names two, or an oblique or decubitus view."""
     said = said.upper().replace("_", " ")
     if re.search(rf"\b({_NOT_STANDARD})\b", said):
         return None
@@ -132,8 +132,8 @@ def _date(ds: Dataset, keyword: str) -> date | None:
 def texts(ds: Dataset, keyword: str) -> list[str]:
     """The values of an element as text.
 
-    Read from the bytes of the file, because pydicom's own conversion takes ten times as long and ingest asks for some
-    twenty elements a film.
+    They are read from the bytes of the file, because pydicom's own conversion takes ten times as long and ingest reads
+    about twenty elements per film.
     """
     element = ds.get_item(_tag(keyword))
     value: Any = element.value if element is not None else None
@@ -145,7 +145,7 @@ def texts(ds: Dataset, keyword: str) -> list[str]:
 
 
 def text(ds: Dataset, keyword: str) -> str:
-    """The first value of an element, "" where there is none."""
+    """The first value of an element, "" if there is none."""
     return next(iter(texts(ds, keyword)), "")
 
 
@@ -154,7 +154,7 @@ def code(ds: Dataset, keyword: str) -> str:
 
 
 def number(ds: Dataset, keyword: str) -> float | None:
-    """The first value of a decimal string, or None where there is none that can be used."""
+    """The first value of a decimal string, or None if there is no usable one."""
     try:
         value = float(text(ds, keyword))
     except ValueError:

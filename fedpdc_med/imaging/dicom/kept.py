@@ -1,7 +1,7 @@
-"""What may stay of a DICOM film without identity: what says how to read or show its pixels, written from scratch.
+"""What a de-identified DICOM film keeps: only what is needed to read and display its pixels, written from scratch.
 
-No element is passed on as it is in the file. pydicom reads an element of another kind, with more values than it may
-have, or with text where a number belongs, and would write the same bytes again.
+No element is copied from the file as it is. pydicom reads an element of the wrong kind, with too many values, or with
+text instead of a number, and would write the same bytes again.
 """
 
 import re
@@ -18,7 +18,7 @@ from fedpdc_med.imaging.dicom.header import code, text, texts
 
 _SOP_CLASSES = {"CR": ComputedRadiographyImageStorage, "DX": DigitalXRayImageStorageForPresentation}
 _NEEDED = ("SamplesPerPixel", "Rows", "Columns", "BitsAllocated", "BitsStored", "PixelRepresentation")
-# Codes stay where they are the standard's own, and how many of them; makers write free text into such elements.
+# Codes are kept if they are the standard's own, and how many of them; manufacturers write free text into them.
 _CODES = {
     "Modality": ("CR|DX", 1),
     "PresentationIntentType": ("FOR PRESENTATION", 1),
@@ -35,7 +35,7 @@ _CODES = {
     "PatientOrientation": ("[ALPRFH]{1,3}", 2),
     "RescaleType": ("US|HU", 1),
 }
-# Decimal numbers and how many of them; of several windows the first is the one that is shown.
+# Decimal numbers and how many of them; if there are several windows, the first one is used.
 _DECIMALS = {
     "PixelSpacing": 2,
     "ImagerPixelSpacing": 2,
@@ -50,7 +50,7 @@ _TABLES = ("ModalityLUTSequence", "VOILUTSequence")
 
 
 def kept(ds: Dataset) -> Dataset:
-    """A new film of the harmless elements; an error where one that it cannot do without is no good."""
+    """A new film with the harmless elements; an error if a required one is not usable."""
     film = Dataset()
     said, fitting = text(ds, "SOPClassUID"), _SOP_CLASSES[code(ds, "Modality")]
     film.SOPClassUID = said if said in (*_SOP_CLASSES.values(), SecondaryCaptureImageStorage) else fitting
@@ -80,14 +80,14 @@ def kept(ds: Dataset) -> Dataset:
 
 
 def _values(ds: Dataset, keyword: str, pattern: str, count: int) -> list[str]:
-    """The first values, if there are as many and all are of this form."""
+    """The first `count` values, if there are that many and all match the pattern."""
     values = [value.upper() for value in texts(ds, keyword)[:count]]
     return values if len(values) == count and all(re.fullmatch(pattern, v, re.ASCII) for v in values) else []
 
 
 def _pixels(ds: Dataset) -> bytes:
-    """The pixels and nothing else: unused bits, bytes after the last pixel and comments in a JPEG can hold a name."""
-    from fedpdc_med.imaging.dicom.pixels import decode  # here, because the parent process has no use for torch
+    """The pixels only: unused bits, bytes after the last pixel and comments in a JPEG can contain a name."""
+    from fedpdc_med.imaging.dicom.pixels import decode  # imported here, because the parent process does not need torch
 
     stored = decode(ds)
     unused = int(ds.BitsAllocated) - int(ds.BitsStored)
@@ -97,7 +97,7 @@ def _pixels(ds: Dataset) -> bytes:
 
 
 def _table(item: Dataset) -> Dataset:
-    """A look-up table of as many entries as it says, of as many bits."""
+    """A look-up table with exactly the number of entries and bits that it announces."""
     from fedpdc_med.imaging.dicom.pixels import lut_entries
 
     count, first, bits = (int(value) for value in item.LUTDescriptor)

@@ -1,8 +1,8 @@
-"""DICOM pixels to the picture a radiologist sees: float32 in [0, 1], dense tissue bright, patient upright.
+"""DICOM pixels to the image that a radiologist sees: float32 in [0, 1], dense tissue bright, patient upright.
 
-Every step up to the inversion maps one stored value to one grey, so the steps are worked out once for all values that
-the bits can hold, kept for the next film of the same scanner, and applied as one table, or as one ramp where that gives
-the same. The tables of a file (modality LUT, VOI LUT) are looked up here because pydicom 3.0 wraps around in VOI LUTs
+Every step up to the inversion maps one stored value to one grey. The steps are therefore computed once for all possible
+values, cached for the next film of the same scanner, and applied as one table, or as one linear ramp if that gives the
+same result. The tables of a file (modality LUT, VOI LUT) are applied here because pydicom 3.0 wraps around in VOI LUTs
 with 8-bit entries and cannot read modality LUTs of 10 to 15 bits.
 """
 
@@ -27,7 +27,7 @@ SMALLEST_FILM, LEAST_GREYS = 256, 0.05
 
 
 class Lut(NamedTuple):
-    """A table of the file: the value its first entry stands for, the largest value meant, and its float64 entries."""
+    """A table in the file: the value of its first entry, its nominal largest value, and its float64 entries."""
 
     first: int
     top: float
@@ -35,7 +35,7 @@ class Lut(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """What the header says about turning stored values into greys."""
+    """What the header says about converting stored values to greys."""
 
     bits_allocated: int
     bits_stored: int
@@ -50,23 +50,23 @@ class Steps(NamedTuple):
     inverted: bool = False
     padding: tuple[int, int] | None = None
     used_bits: int | None = None
-    """How many bits the values need, where the header asks for more and says nothing of what to show."""
+    """How many bits the values need, if the header has more and does not say what to display."""
 
 
 class Greys(NamedTuple):
-    """The grey in [0, 1] of every pattern of the allocated bits, and what led to it."""
+    """The grey in [0, 1] for every pattern of the allocated bits, and how it was computed."""
 
     table: Picture
     lowest: int
     highest: int
-    """The values that the stored bits can hold."""
+    """The values that the stored bits can represent."""
     ramp: tuple[float, float] | None
-    """Slope and offset, where clip(slope * value + offset, 0, 1) is the same as the table, only faster."""
+    """Slope and offset, if clip(slope * value + offset, 0, 1) equals the table; it is faster."""
     notes: tuple[str, ...]
 
 
 class Shown(NamedTuple):
-    """A picture whose greys are slope * values + offset, all of them in [0, 1]."""
+    """An image whose greys are slope * values + offset, all in [0, 1]."""
 
     values: NDArray[Any]
     slope: float = 1.0
@@ -74,15 +74,15 @@ class Shown(NamedTuple):
 
 
 def display(ds: Dataset) -> tuple[Picture, str]:
-    """The film as shown on a screen, and a short text of what was applied to its pixels."""
+    """The film as shown on a screen, and a short text that says what was applied to its pixels."""
     shown, applied = unscaled(ds)
     return np.float32(shown.slope) * shown.values.astype(np.float32) + np.float32(shown.offset), applied
 
 
 def unscaled(ds: Dataset) -> tuple[Shown, str]:
-    """The film as shown on a screen, but its stored values where one ramp without clipping leads to the greys.
+    """The film as shown on a screen, but as stored values if a linear ramp without clipping gives the greys.
 
-    Averaging the values first and scaling the few pixels that remain gives the same film in half the time.
+    Averaging the values first and then scaling the few remaining pixels gives the same film in half the time.
     """
     steps, stored = steps_of(ds), decode(ds)
     _check_bits(steps, stored, overlaid=_overlay_in_pixels(ds))
@@ -94,11 +94,11 @@ def unscaled(ds: Dataset) -> tuple[Shown, str]:
 
 
 def _check_bits(steps: Steps, stored: NDArray[Any], overlaid: bool) -> None:
-    """Values beyond the bits stored would wrap around, white to black; old overlays may use those bits."""
+    """Values beyond the stored bits would wrap around, white to black; old overlays may use those bits."""
     low, high = int(stored.min()), int(stored.max())
     if not overlaid and (high >= 2**steps.bits_stored or low < -(2 ** (steps.bits_stored - 1))):
         raise Refused(
-            Reason.UNDECODABLE, f"values beyond the {steps.bits_stored} bits that the header says", Verdict.QUARANTINED
+            Reason.UNDECODABLE, f"values beyond the {steps.bits_stored} bits given in the header", Verdict.QUARANTINED
         )
 
 
@@ -108,7 +108,7 @@ def _overlay_in_pixels(ds: Dataset) -> bool:
 
 
 def _sensible(steps: Steps, stored: NDArray[Any]) -> tuple[Steps, list[str]]:
-    """Leaves out a window that shows almost nothing, and finds the bits in use where nothing says what to show."""
+    """Ignores a window that shows almost nothing, and finds the bits in use if nothing says what to display."""
     notes = []
     if steps.voi is None and _has_window(steps) and stored.size >= SMALLEST_FILM:
         seen = apply(greys(steps), stored[::4, ::4])
@@ -120,7 +120,7 @@ def _sensible(steps: Steps, stored: NDArray[Any]) -> tuple[Steps, list[str]]:
         if steps.padding:
             film = stored[(stored < steps.padding[0]) | (stored > steps.padding[1])]
         most = int(film.max()) if film.size else 0
-        # Scanners export 10, 12 or 14 bits as 16; taken for 16 such a film would be nearly black.
+        # Scanners export 10, 12 or 14 bits as 16; read as 16 bits such a film would be nearly black.
         if 0 < (used := next((bits for bits in (8, 10, 12, 14) if most < 2**bits), 16)) < steps.bits_stored:
             steps = steps._replace(used_bits=used)
     return steps, notes
@@ -140,7 +140,7 @@ def _unclipped(grey: Greys, stored: NDArray[Any]) -> bool:
 
 
 def decode(ds: Dataset) -> NDArray[Any]:
-    """Stored values of the only frame; unused bits may hold anything."""
+    """Stored values of the single frame; unused bits may contain anything."""
     syntax = UID(ds.file_meta.get("TransferSyntaxUID") or ImplicitVRLittleEndian)
     try:
         decoder = get_decoder(syntax)
@@ -148,7 +148,7 @@ def decode(ds: Dataset) -> NDArray[Any]:
         raise Refused(Reason.UNDECODABLE, "transfer syntax unknown to pydicom") from error
     if not decoder.is_available:
         raise Refused(Reason.UNDECODABLE, f"{syntax.name}: needs {' or '.join(decoder.missing_dependencies)}")
-    # One decoder for all, where there is a choice: the store must not depend on what else is installed.
+    # Always the same decoder if there is a choice: the store must not depend on what else is installed.
     plugin = "pylibjpeg" if "pylibjpeg" in decoder.available_plugins else ""
     options: dict[str, Any] = {"raw": True, "view_only": True, "correct_unused_bits": False, "decoding_plugin": plugin}
     try:
@@ -160,12 +160,12 @@ def decode(ds: Dataset) -> NDArray[Any]:
         raise Refused(Reason.UNDECODABLE, f"{syntax.name}: {type(error).__name__}") from error
     if stored.shape != (ds.Rows, ds.Columns) or stored.dtype.itemsize * 8 != ds.BitsAllocated:
         raise Refused(Reason.UNDECODABLE, f"{syntax.name}: pixels do not fit the header")
-    stored = stored.astype(stored.dtype.newbyteorder("="), copy=False)  # big-endian films have the other order
+    stored = stored.astype(stored.dtype.newbyteorder("="), copy=False)  # big-endian films have the other byte order
     return _right_aligned(stored, ds) if not syntax.is_encapsulated or syntax == RLELossless else stored
 
 
 def _right_aligned(stored: NDArray[Any], ds: Dataset) -> NDArray[Any]:
-    """Values whose highest bit is not BitsStored - 1 stand further left, unless the header is wrong about that."""
+    """Shift values whose highest bit is not BitsStored - 1 to the right, unless the header is wrong about that."""
     bits = int(ds.BitsStored)
     shift = int(ds.get("HighBit", bits - 1)) + 1 - bits
     if shift == 0:
@@ -180,7 +180,7 @@ def steps_of(ds: Dataset) -> Steps:
     stored, allocated = int(ds.BitsStored), int(ds.BitsAllocated)
     if allocated not in (8, 16) or not 1 <= stored <= allocated:
         raise Refused(Reason.UNDECODABLE, f"{stored} of {allocated} bits: films have up to 16")
-    # MONOCHROME1 and PresentationLUTShape INVERSE say the same thing: a film with both is still inverted once.
+    # MONOCHROME1 and PresentationLUTShape INVERSE mean the same: a film with both is still inverted only once.
     inverted = code(ds, "PhotometricInterpretation") == "MONOCHROME1" or code(ds, "PresentationLUTShape") == "INVERSE"
     return Steps(
         allocated,
@@ -237,7 +237,7 @@ def apply(grey: Greys, stored: NDArray[Any]) -> Picture:
         return torch.from_numpy(stored.astype(np.float32)).mul_(slope).add_(offset).clamp_(0, 1).numpy()
     patterns = stored.view(f"u{stored.dtype.itemsize}").ravel()
     shown = np.empty(patterns.size, np.float32)
-    # Block by block: numpy turns indices into 64-bit ones, and those should stay in the processor's cache.
+    # Block by block: numpy converts indices to 64 bits, and those should stay in the processor's cache.
     for start in range(0, patterns.size, BLOCK):
         block = slice(start, start + BLOCK)
         np.take(grey.table, patterns[block], out=shown[block], mode="clip")
@@ -245,7 +245,7 @@ def apply(grey: Greys, stored: NDArray[Any]) -> Picture:
 
 
 def _modality(steps: Steps, stored: Values) -> tuple[Values, tuple[float, float], list[str]]:
-    """Modality values, the range they could have, and a note."""
+    """Modality values, their possible range, and a note."""
     if steps.modality:
         return _looked_up(steps.modality, stored), (0.0, steps.modality.top), ["modality LUT"]
     slope, intercept = steps.slope, steps.intercept
@@ -259,7 +259,7 @@ def _modality(steps: Steps, stored: Values) -> tuple[Values, tuple[float, float]
 
 
 def _voi(steps: Steps, values: Values, span: tuple[float, float]) -> tuple[Values, list[str]]:
-    """Grey by the VOI LUT, else the first window, else the whole range that the modality values could have."""
+    """Grey by the VOI LUT, else the first window, else the whole possible range of modality values."""
     if steps.voi:
         return _looked_up(steps.voi, values) / steps.voi.top, ["VOI LUT"]
     center, width = steps.center, steps.width
@@ -300,7 +300,7 @@ def _lut(ds: Dataset, keyword: str) -> Lut | None:
 
 
 def lut_entries(item: Dataset) -> NDArray[Any]:
-    """The entries of a table, without what the file may have after the last of them."""
+    """The entries of a table, without any bytes after the last of them."""
     count, data = int(item.LUTDescriptor[0]) or 2**16, item.LUTData
     if isinstance(data, bytes):
         word = ">u2" if item.original_encoding[1] is False else "<u2"
@@ -316,7 +316,7 @@ def _padding(ds: Dataset) -> tuple[int, int] | None:
 
 
 def upright(shown: NDArray[Any], ds: Dataset) -> tuple[NDArray[Any], list[str]]:
-    """A frontal film as it is read, head up and the patient's left on the viewer's right, if it says how it lies."""
+    """A frontal film with the head up and the patient's left on the viewer's right, if its orientation is known."""
     way = "".join(part[:1] for part in texts(ds, "PatientOrientation"))
     notes = []
     if way in ("FL", "FR", "HL", "HR"):

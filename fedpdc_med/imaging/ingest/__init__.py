@@ -1,1 +1,1 @@
-"""From a source of films to a film store."""
+"""Imports films from a source into a film store."""

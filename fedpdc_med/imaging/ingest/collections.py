@@ -1,4 +1,4 @@
-"""Public collections in their published layouts. A collection is a function that yields film records, in a fixed order.
+"""Public datasets in their published layouts. A collection is a function that yields film records in a fixed order.
 
 To add one: write a reader that yields a FilmRecord for every film, with `problem` set where the collection's own table
 says that a film does not qualify, and put it into COLLECTIONS with a test that recognises its layout.
@@ -21,10 +21,10 @@ from fedpdc_med.imaging.ingest.published import DARKCOVIDNET_NAME, NIH_NAME, RAD
 from fedpdc_med.imaging.ingest.walk import files_below
 from fedpdc_med.imaging.records import FilmRecord, Reason
 
-MOST_UNPACKED = 20  # times the size of a .npz file; images do not shrink that much
+MOST_UNPACKED = 20  # times the size of a .npz file; images do not compress that much
 PICTURES = {".png", ".jpg", ".jpeg"}
 COVID_CHESTXRAY = ("filename", "folder", "patientid", "finding", "view", "modality", "sex", "age", "url", "doi")
-# Parts of a figure's name that tell its panels, days and views apart: "...fig2a", "...-day7", "...-PA", "...-002-b1".
+# Parts of a figure's name that distinguish its panels, days and views: "...fig2a", "...-day7", "...-PA", "...-002-b1".
 _PANEL = re.compile(r"[-_](day-?\d+|\d+-(hours|days)|admission|left|right|pa|ap|[a-z]\d?)(?=[-_.]|$)|(?<=\d)[a-z]$")
 
 
@@ -56,17 +56,18 @@ def _covid_chestxray_rows(table: Path) -> Iterator[dict[str, str]]:
         reader = csv.DictReader(file)
         try:
             for said in reader:
-                row = {key: (said.get(key) or "").strip() for key in COVID_CHESTXRAY}  # short rows, columns left out
+                row = {key: (said.get(key) or "").strip() for key in COVID_CHESTXRAY}  # rows may be short
                 if row["filename"]:
                     yield row
         except csv.Error as error:
             raise UserError(
-                f"metadata.csv: line {reader.line_num + 1} or one above it cannot be read: {error}; is a quote open?"
+                f"metadata.csv: line {reader.line_num + 1} or an earlier line cannot be read: {error}; check for an "
+                "unclosed quote"
             ) from None
 
 
 def _inside(folder: Path, *said: str) -> Path | None:
-    """The file that a table names, None for one elsewhere; links are followed, as the user made those."""
+    """The file that a table names, None if it is outside the folder; links are followed, because the user made them."""
     path = Path(*said)
     return None if path.is_absolute() or ".." in path.parts or "\0" in str(path) else folder / path
 
@@ -78,12 +79,12 @@ def _covid_chestxray_problem(row: dict[str, str], label: str) -> tuple[Reason, s
 
 
 def darkcovidnet(folder: Path) -> Iterator[FilmRecord]:
-    """muhammedtalo/COVID-19: NIH films, and COVID-19 films under the names they have in covid-chestxray-dataset."""
+    """muhammedtalo/COVID-19: NIH films, and COVID-19 films with their names from covid-chestxray-dataset."""
     for path, label in _class_folders(folder):
         if nih := NIH_NAME.fullmatch(path.stem):
             name, patient = f"nih:{path.stem}", f"nih:{nih[1]}"
         else:
-            # The same film in covid-chestxray-dataset gets the same pseudonym, however differently it was cropped.
+            # The same film in covid-chestxray-dataset gets the same pseudonym, even if it was cropped differently.
             name, patient = f"covid-chestxray-dataset:{path.name}", f"darkcovidnet:{figure_of(path.stem)}"
         yield FilmRecord(
             name,
@@ -98,12 +99,12 @@ def darkcovidnet(folder: Path) -> Iterator[FilmRecord]:
 
 
 def figure_of(stem: str) -> str:
-    """The figure or case that a film's name belongs to; its panels mostly show one patient, so they stay together."""
+    """The figure or case that a film's name belongs to; its panels usually show one patient, so they stay together."""
     return stem if re.fullmatch(r"[0-9A-Fa-f-]{36}", stem) else _PANEL.sub("", stem.lower())
 
 
 def radiography_database(folder: Path) -> Iterator[FilmRecord]:
-    """The COVID-19 Radiography Database: a folder a class, later with images/ in it; it names no patients."""
+    """The COVID-19 Radiography Database: one folder per class, in later versions with images/ in it; no patients."""
     for path, label in _class_folders(folder):
         name = f"covid-19-radiography-database:{path.relative_to(folder).parts[0]}/{path.stem}"
         yield FilmRecord(
@@ -119,10 +120,10 @@ def radiography_database(folder: Path) -> Iterator[FilmRecord]:
 
 
 def folder_per_class(folder: Path) -> Iterator[FilmRecord]:
-    """Anybody's PNG or JPEG films in folders; they may not be public, so their pseudonyms use the site's key.
+    """Any PNG or JPEG films in class folders; they may not be public, so their pseudonyms use the site's key.
 
-    The first folder below the class's is a patient; a film that is in none counts as a patient of its own, unless it
-    has a name of NIH's.
+    The first folder below a class folder is a patient; a film that is in none counts as a separate patient, unless its
+    name is in NIH's format.
     """
     for path, label in _class_folders(folder):
         yield _own_film(folder, path, label)
@@ -146,11 +147,11 @@ def _own_film(folder: Path, path: Path, label: str) -> FilmRecord:
 
 
 def medmnist(file: Path) -> Iterator[FilmRecord]:
-    """PneumoniaMNIST and ChestMNIST .npz: arrays only, no patients, so every image counts as a patient of its own."""
+    """PneumoniaMNIST and ChestMNIST .npz: arrays only, no patients, so every image counts as a separate patient."""
     name = "pneumoniamnist" if "pneumonia" in file.name.lower() else "chestmnist"
     parts = _medmnist_parts(file)
     if not all(_is_medmnist(name, images, labels) for _, images, labels in parts):
-        raise UserError(f"SOURCE does not hold the arrays of {name}: images of bytes, and a row of labels for each")
+        raise UserError(f"SOURCE does not contain the arrays of {name}: 8-bit images, and a row of labels for each")
     for part, images, labels in parts:
         for i, image in enumerate(images):
             label = _medmnist_class(name, labels[i])
@@ -177,7 +178,7 @@ def _medmnist_parts(file: Path) -> list[tuple[str, np.ndarray, np.ndarray]]:
         with np.load(file) as arrays:
             return [(part, arrays[f"{part}_images"], arrays[f"{part}_labels"]) for part in ("train", "val", "test")]
     except (ValueError, EOFError, KeyError, MemoryError, zipfile.BadZipFile, zlib.error):
-        raise UserError("SOURCE is damaged or not copied whole; download it again") from None
+        raise UserError("SOURCE is corrupt or incomplete; download it again") from None
 
 
 def _is_medmnist(name: str, images: np.ndarray, labels: np.ndarray) -> bool:
@@ -198,7 +199,7 @@ def _medmnist_class(name: str, label: np.ndarray) -> str:
 
 
 def _class_folders(folder: Path) -> Iterator[tuple[Path, str]]:
-    """Every file with the class of its folder, "" if it is in none; masks next to images are not films."""
+    """Every file with the class of its folder, "" if it has none; masks next to images are not films."""
     for _, path in sorted(files_below(folder), key=lambda found: found[1].parts):
         top, *below = path.relative_to(folder).parts
         if len(below) > 1 and below[0] == "masks" and (folder / top / "images").is_dir():
@@ -211,7 +212,7 @@ def _picture_problem(path: Path) -> tuple[Reason, str] | None:
 
 
 def _class_problem(label: str) -> tuple[Reason, str] | None:
-    return None if label else (Reason.UNKNOWN_LABEL, "in no folder that is called like a class")
+    return None if label else (Reason.UNKNOWN_LABEL, "not in a folder that is named after a class")
 
 
 def _number(text: str) -> float | None:
@@ -243,7 +244,7 @@ class Collection:
     films: Callable[[Path], Iterator[FilmRecord]]
     layout: str
     names: re.Pattern[str] | None = None
-    """What its films are called where they were published, for a layout that a hospital's own films may have too."""
+    """Its films' published names, for a layout that a hospital's own films may have too."""
     published: bool = True
 
 
@@ -280,16 +281,16 @@ def recognise(source: Path, name: str | None = None) -> Collection | None:
     if name is None:
         return next((c for c in COLLECTIONS.values() if c.recognises(source)), None)
     if name not in COLLECTIONS:
-        raise UserError(f"no collection is called {name!r}; known are {', '.join(COLLECTIONS)}")
+        raise UserError(f"there is no collection {name!r}; known collections are {', '.join(COLLECTIONS)}")
     if not COLLECTIONS[name].recognises(source):
         raise UserError(f"SOURCE does not look like {name}: expected {COLLECTIONS[name].layout}")
     return COLLECTIONS[name]
 
 
 def films_of(source: Path, collection: Collection, *, asked_for: bool) -> Iterator[FilmRecord]:
-    """The films of a source. Where only its layout told the collection, a film is taken for published by what it says.
+    """The films of a source. If only its layout was recognised, a film counts as published only if it looks published.
 
-    Anybody may use such a layout, and names under the key that everyone has could be guessed.
+    Anyone may use such a layout, and names hashed with the key that everyone has could be guessed.
     """
     for film in collection.films(source):
         if asked_for:

@@ -1,4 +1,4 @@
-"""One film, from its file to a verdict. Runs in worker processes; whatever a file does, the answer is an Outcome."""
+"""Examines one film, from its file to a verdict, in a worker process; whatever is in a file, it returns an Outcome."""
 
 import io
 import os
@@ -39,7 +39,7 @@ LEAST_RANGE = 16
 
 
 def start(options: IngestOptions) -> Callable[[FilmRecord], Outcome]:
-    """Called once in every worker: parallel work is done by processes, so each has one thread."""
+    """Called once in every worker; parallel work is done by processes, so each has one thread."""
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     set_track_meta(False)
@@ -47,7 +47,7 @@ def start(options: IngestOptions) -> Callable[[FilmRecord], Outcome]:
 
 
 def examine(record: FilmRecord, options: IngestOptions) -> Outcome:
-    """The verdict on one film; never raises for what a file contains."""
+    """The verdict on one film; nothing in a file makes it raise an exception."""
     try:
         if record.problem:
             raise Refused(*record.problem)
@@ -99,7 +99,7 @@ def _read(path: Path) -> Dataset:
             size = os.fstat(file.fileno()).st_size
             if size == 0:
                 raise Refused(Reason.NOT_DICOM, "empty file")
-            # pydicom asks for its position at every element; on a small file that takes longer than a copy in memory.
+            # pydicom asks for the position at every element; for a small file that is slower than a copy in memory.
             data = io.BytesIO(file.read()) if size < SMALL else file
             check_inflated(data)
             return pydicom.dcmread(data)
@@ -126,9 +126,9 @@ def _picture_film(record: FilmRecord, options: IngestOptions) -> Outcome:
     except Refused:
         raise
     except FileNotFoundError as error:
-        raise Refused(Reason.UNREADABLE, "listed by the collection, but missing") from error
+        raise Refused(Reason.UNREADABLE, "listed in the dataset, but missing") from error
     except Exception as error:
-        if isinstance(error, OSError) and error.errno is not None:  # the machine's own; what is no picture has none
+        if isinstance(error, OSError) and error.errno is not None:  # of the machine; not a wrong file
             raise Refused(Reason.UNREADABLE, type(error).__name__) from error
         raise Refused(Reason.NOT_PICTURE, type(error).__name__) from error
     return _accepted(record, shown, applied, options)
@@ -139,7 +139,7 @@ def _accepted(record: FilmRecord, shown: Shown, applied: str, options: IngestOpt
     if film.min() == film.max():
         raise Refused(Reason.BLANK)
     _check_greys(film)
-    # Copies must be known for the same film whatever --fit and --equalise make of them.
+    # Copies must be recognised as the same film whatever --fit and --equalise do to them.
     as_is = options.fit == "pad" and not options.equalise
     canonical = film if as_is else to_working_size(shown, options.size)
     height, width = shown.values.shape
@@ -162,10 +162,10 @@ def _accepted(record: FilmRecord, shown: Shown, applied: str, options: IngestOpt
 
 
 def _check_greys(film: NDArray[np.uint8]) -> None:
-    """A film that comes out like this was read with the wrong range, or shows nothing that a model could learn from."""
+    """A film with such greys was read with the wrong range, or shows nothing that a model could learn from."""
     low, high = np.percentile(film, (1, 99))
     if high - low < LEAST_RANGE:
-        raise Refused(Reason.FLAT, "almost one grey", Verdict.QUARANTINED)
+        raise Refused(Reason.FLAT, "almost a single grey level", Verdict.QUARANTINED)
     if ((film > 0) & (film < 255)).mean() < LEAST_GREYS:
         raise Refused(Reason.FLAT, "black and white only", Verdict.QUARANTINED)
 

@@ -1,7 +1,7 @@
-"""What an ingest has finished so far, so that it can be killed at any moment and continued.
+"""The progress of an ingest, so that it can be killed at any moment and continued.
 
-Pixels are appended before the line that names them, and a torn last line is dropped, so every line that can be read
-back is complete. The journal holds pseudonyms only, and goes away when the store is written.
+Pixels are appended before the line that names them, and an incomplete last line is dropped, so every line that can be
+read back is complete. The journal contains pseudonyms only, and is deleted when the store has been written.
 """
 
 import json
@@ -23,7 +23,7 @@ BUSY = "another ingest of this site is running; wait for it or choose another --
 
 
 class Journal:
-    """Outcomes by position in the source; those of an interrupted ingest of the same source are already there."""
+    """Outcomes by position in the source; those of an interrupted ingest of the same source are loaded."""
 
     def __init__(self, folder: Path, fingerprint: str, size: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -60,7 +60,7 @@ class Journal:
         self._lines.flush()
 
     def films(self, positions: Iterable[int]) -> Iterable[NDArray[np.uint8]]:
-        """Pixels of accepted films, without holding all of them in memory."""
+        """Pixels of accepted films, without keeping all of them in memory."""
         if not self._slots:
             return
         stored = np.memmap(self._folder / "films.bin", np.uint8, "r").reshape(-1, self._size, self._size)
@@ -68,7 +68,7 @@ class Journal:
             yield stored[self._slots[position]]
 
     def discard(self) -> None:
-        self._open.close()  # NFS keeps files that are open, and their folder could not go
+        self._open.close()  # NFS keeps open files, so their folder could not be deleted
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _recover(self, fingerprint: str) -> None:

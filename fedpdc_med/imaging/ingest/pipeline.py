@@ -1,4 +1,4 @@
-"""A folder of DICOM files, or a public collection, into a site's film store: every file gets a verdict."""
+"""Imports a folder of films, or a public dataset, into a site's film store: every file gets a verdict."""
 
 import csv
 import time
@@ -25,10 +25,10 @@ from fedpdc_med.imaging.store import read_store, write_report, write_store
 
 @dataclass(frozen=True)
 class IngestResult:
-    """What became of every file; `seconds` counts from the moment the worker processes were ready.
+    """The result for every file; `seconds` counts from when the worker processes were ready.
 
-    `replaced` counts worker processes that died or hung: a film may have been saved by a second try, and nobody should
-    have to guess.
+    `replaced` counts worker processes that died or hung: a film may have succeeded on a second try, and this should be
+    visible.
     """
 
     store: Path
@@ -37,7 +37,7 @@ class IngestResult:
     seconds: float
     replaced: int = 0
     groups: tuple[int, ...] = ()
-    """Of the films of the store, which belong to one patient or are nearly the same; known when they were read."""
+    """A group number per film of the store (same patient or near-duplicates); known if they were read now."""
     read_again: bool = True
 
     @property
@@ -67,19 +67,19 @@ def ingest(
     seconds: float = 60,
     seed: int = 0,
 ) -> IngestResult:
-    """Ingest `source` into the store of `site` (or into the folder `store`); run again after a stop, it continues.
+    """Ingest `source` into the store of `site` (or into the folder `store`); after an interruption, it continues.
 
-    `labels_file` is the file `labels` came from, so that it is not taken for a film. `without` is a store, usually the
-    reference set, whose films and patients are left out.
+    `labels_file` is the file `labels` came from, so that it is not treated as a film. `without` is a store, usually the
+    reference set, whose films and patients are excluded.
     """
     checked_name(site)
     records = records_of(source, collection, labels, labels_file)
     if unknown := set(views) - set(VIEWS):
-        raise UserError(f"--views {', '.join(sorted(unknown))} unknown; choose from {', '.join(VIEWS)}")
+        raise UserError(f"--views: unknown view {', '.join(sorted(unknown))}; choose from {', '.join(VIEWS)}")
     if write_dicom and write_dicom.resolve().is_relative_to(source.resolve()):
-        raise UserError("--write-dicom: the folder lies inside SOURCE, where the next ingest would read it again")
+        raise UserError("--write-dicom: the folder is inside SOURCE, where the next ingest would read it again")
     if write_dicom and any(record.source != "dicom" for record in records.values()):
-        raise UserError("--write-dicom: this collection holds pictures, not DICOM files; leave the option out")
+        raise UserError("--write-dicom: SOURCE has PNG or JPEG files or arrays, not DICOM files; remove the option")
     options = IngestOptions(
         labels or Labels({}), site_key(key_file(site)), size, fit, equalise, views, body_parts, write_dicom, provenance
     )
@@ -107,16 +107,16 @@ def ingest(
 
 
 def temporary(reason: str, detail: str) -> bool:
-    """A refusal that may end without a change to the file: a share that is back, a decoder installed, more time."""
+    """A refusal that may be temporary: the network share returns, a decoder is installed, there is more time."""
     return reason in (Reason.UNREADABLE, Reason.TIMED_OUT, Reason.CRASHED) or ": needs " in detail
 
 
 HINTS = {
     str(Reason.NOT_DICOM): (
-        ", and PNG or JPEG films need a row in the label table, or a folder a class; archives must be unpacked first"
+        ", and PNG or JPEG films need a row in the label table, or a folder per class; archives must be unpacked first"
     ),
-    str(Reason.NOT_PICTURE): ", and DICOM films need --labels FILE or --label CLASS, also in a folder a class",
-    str(Reason.NO_LABEL): ", and the column film must hold paths below SOURCE, or SOP instance UIDs",
+    str(Reason.NOT_PICTURE): ", and DICOM films need --labels FILE or --label CLASS, even in folders per class",
+    str(Reason.NO_LABEL): ", and the column film must contain paths below SOURCE, or SOP instance UIDs",
 }
 
 
@@ -124,14 +124,14 @@ def check_rejects(result: IngestResult, most: float) -> None:
     """Too many refused files usually mean a wrong folder or a wrong label table."""
     if not result.report:
         raise WorkFailed("SOURCE has no files")
-    asked_for = result.verdicts.get((Verdict.REJECTED, Reason.IN_REFERENCE), 0)  # left out because --exclude says so
+    asked_for = result.verdicts.get((Verdict.REJECTED, Reason.IN_REFERENCE), 0)  # excluded by --exclude
     refused = len(result.report) - result.films - asked_for
     if result.films == 0 or refused > most * len(result.report):
         (_, reason), count = max(
             ((v, n) for v, n in result.verdicts.items() if v[0] != Verdict.ACCEPTED), key=lambda item: item[1]
         )
         what = (
-            "nothing was stored" if result.films == 0 else f"the {result.films} accepted films were stored all the same"
+            "nothing was stored" if result.films == 0 else f"the {result.films} accepted films were stored nevertheless"
         )
         raise WorkFailed(
             f"{refused + asked_for} of {len(result.report)} files were not accepted, more than --max-rejects {most:g} "
@@ -154,7 +154,7 @@ def _finished(folder: Path, fingerprint: str) -> IngestResult:
 def _examine_all(
     records: dict[int, FilmRecord], journal: Journal, options: IngestOptions, processes: int, seconds: float
 ) -> tuple[float, int]:
-    """Fill the journal; returns when the workers were ready, and how many of them had to be replaced."""
+    """Fill the journal; returns the time when the workers were ready, and how many of them had to be replaced."""
     done = {place for place, o in journal.outcomes.items() if not temporary(str(o.reason or ""), o.detail)}
     todo = [place for place in records if place not in done]
     if not todo:
@@ -176,7 +176,7 @@ def _examine_all(
 
 
 def _start(options: IngestOptions) -> Callable[[FilmRecord], Outcome]:
-    # Imported in the workers only: the parent has no use for MONAI and its long import.
+    # Imported in the workers only: the parent does not need MONAI, which is slow to import.
     from fedpdc_med.imaging.ingest.examine import start
 
     return start(options)
@@ -189,7 +189,7 @@ def _lost(lost: Lost, seconds: float) -> Outcome:
 
 
 def _remove_unaccepted(folder: Path, before: dict[int, Outcome], after: dict[int, Outcome]) -> None:
-    """Duplicates are known only when all films are; their DICOM files were already written."""
+    """Duplicates are known only after all films have been read, when their DICOM files are already written."""
     kept = {dicom_name(outcome.row) for outcome in after.values() if outcome.verdict == Verdict.ACCEPTED}
     for outcome in before.values():
         if outcome.row and dicom_name(outcome.row) not in kept:
@@ -207,7 +207,7 @@ def _write(
     fingerprint: str,
 ) -> None:
     accepted = [place for place in sorted(outcomes) if outcomes[place].verdict == Verdict.ACCEPTED]
-    if accepted or not (folder / "store.json").is_file():  # a store keeps the report of its own films
+    if accepted or not (folder / "store.json").is_file():  # an existing store keeps the report of its own films
         write_report(folder, _report(outcomes))
     if not accepted:
         return

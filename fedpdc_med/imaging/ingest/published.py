@@ -1,13 +1,13 @@
-"""Which names and patient numbers are public anyway, so that their pseudonyms may be the same at every site.
+"""Names and patient numbers that are public anyway, so that their pseudonyms may be the same at every site.
 
-Those pseudonyms use a key that everyone has. A hospital's own number under it would be found by trying all numbers, so
-what is taken for published must look as it was published; all else gets the site's key.
+Those pseudonyms use a key that everyone has. A hospital's own number hashed with it could be found by trying all
+numbers, so only names in exactly the published form count as published; all others get the site's key.
 """
 
 import re
 from urllib.parse import urlsplit
 
-# Where the films of covid-chestxray-dataset were published: hosts, of GitHub one repository only.
+# Where the films of covid-chestxray-dataset were published: hosts, and one repository on GitHub.
 _PUBLISHERS = (
     "academic.oup.com",
     "ajronline.org",
@@ -47,7 +47,7 @@ _PUBLISHERS = (
     "tropmedhealth.biomedcentral.com",
     "yxppt.com",
 )
-_COVID_CHESTXRAY_PATIENT = re.compile(r"\d{1,3}[a-z]?")  # the collection counts its patients
+_COVID_CHESTXRAY_PATIENT = re.compile(r"\d{1,3}[a-z]?")  # the dataset numbers its patients
 # In NIH ChestX-ray names the digits before the underscore are the patient's.
 NIH_NAME = re.compile(r"(\d{8})_\d{3}")
 # Names that darkcovidnet was published with: NIH's (its patients end at 30805), random numbers, and figures of papers.
@@ -67,7 +67,7 @@ RADIOGRAPHY_NAME = re.compile(
 
 
 def is_covid_chestxray(patient: str, url: str) -> bool:
-    """Whether a row of the layout of covid-chestxray-dataset is one of that collection."""
+    """Whether a row in the layout of covid-chestxray-dataset is from that dataset."""
     try:
         parts = urlsplit(url)
     except ValueError:

@@ -1,9 +1,9 @@
-"""Pictures to the size the models work at, with MONAI transforms, once at ingest.
+"""Resizes films to the size that the models work with, using MONAI transforms, once at ingest.
 
-The default pads a film to a square with black instead of cropping it: COVID-19 shows at the periphery and the bases,
-tuberculosis in the apices, and small effusions in the costophrenic angles, so a radiologist wants no edge cut off, and
-black is what collimation leaves there anyway. The price is that the bars tell a film's shape, which tells its source in
-some collections; `crop` takes the central square for those who would rather lose edges than show the shape.
+The default pads a film to a square with black instead of cropping it. COVID-19 shows at the periphery and the bases,
+tuberculosis in the apices, and small effusions in the costophrenic angles, so no edge should be cut off, and
+collimation is black anyway. The drawback is that the bars reveal a film's shape, which in some datasets reveals its
+source; `crop` takes the central square instead, at the cost of the edges.
 """
 
 from functools import lru_cache
@@ -43,21 +43,21 @@ def to_working_size(shown: Shown, size: int, fit: Fit = "pad", equalise: bool = 
 
 
 def picture(path: Path) -> tuple[Shown, str]:
-    """A PNG or JPEG film; phone photographs carry their orientation in a tag."""
+    """A PNG or JPEG film; phone photographs have their orientation in a tag."""
     with _opened(path) as image:
         if image.width * image.height > MOST_PIXELS:
             raise Refused(Reason.SHAPE, f"{image.width} x {image.height} pixels")
         turned = ImageOps.exif_transpose(image)
         if turned.mode.startswith("I"):
             values = np.asarray(turned, np.float32)
-            # Scanners export 10, 12 or 14 bits in 16; taken for 16 such a film would be nearly black.
+            # Scanners export 10, 12 or 14 bits in 16; read as 16 bits such a film would be nearly black.
             bits = next((bits for bits in (8, 10, 12, 14) if values.max() < 2**bits), 16)
             return Shown(values, 1 / (2**bits - 1)), f"{bits}-bit values in a 16-bit picture"
         return Shown(np.asarray(turned.convert("L")), 1 / 255), "8-bit picture"
 
 
 def _opened(path: Path) -> Image.Image:
-    """The header only. Pillow knows more formats than these, and hands EPS to a program that runs what a file says."""
+    """Read the header only. Pillow supports more formats than these, and passes EPS to a program that executes it."""
     try:
         return Image.open(path, formats=("PNG", "JPEG"))
     except UnidentifiedImageError as error:
@@ -67,12 +67,12 @@ def _opened(path: Path) -> Image.Image:
 
 
 def _reduced(values: NDArray[Any], size: int) -> Picture:
-    """Means of square blocks, still at least twice as large as needed: the average MONAI would take, but faster."""
+    """Means of square blocks, still at least twice as large as needed: the same average as MONAI's, but faster."""
     rows, columns = values.shape
     side = max(rows, columns) // (2 * size)
     if side < 2:
         return values.astype(np.float32)
-    # What does not fill a block is less than a hundredth of the film; half of it is left off at each edge.
+    # What does not fill a block is less than a hundredth of the film; half of it is cut off at each edge.
     top, left = rows % side // 2, columns % side // 2
     whole = values[top : top + rows // side * side, left : left + columns // side * side]
     stripes = np.add.reduce(whole.reshape(-1, side, whole.shape[1]), axis=1, dtype=np.float32)

@@ -12,10 +12,10 @@ from fedpdc_med.imaging.splits import TRAIN_TEST, split_by_group
 def settle(
     outcomes: dict[int, Outcome], reference: pd.DataFrame | None = None
 ) -> tuple[dict[int, Outcome], dict[int, int]]:
-    """The final verdicts; of equal films the first in the sorted list stays, whichever was read first.
+    """The final verdicts; of equal films the first in the sorted list is kept, whichever was read first.
 
-    And the group of every film that can be read, a copy too: two patient ids with the same film are one patient, and
-    that must not be forgotten when one of the copies goes.
+    Also returns the group of every readable film, including copies: two patient ids with the same film are one patient,
+    and this must still be known after one of the copies is removed.
     """
     settled = dict(sorted(outcomes.items()))
     readable = _accepted(settled)
@@ -45,7 +45,7 @@ def _accepted(outcomes: dict[int, Outcome]) -> list[int]:
 
 
 def _contradictions(outcomes: dict[int, Outcome]) -> dict[int, Outcome]:
-    """The same pixels under two labels: nobody here can tell which is right."""
+    """The same pixels with two labels: it is not known which is right."""
     same = defaultdict(list)
     for place in _accepted(outcomes):
         same[outcomes[place].row["pixel_hash"]].append(place)

@@ -1,4 +1,4 @@
-"""The files below a folder, every one: links are followed, and what cannot be opened is there to be reported."""
+"""All files below a folder: links are followed, and folders that cannot be opened are listed, to be reported."""
 
 import os
 from pathlib import Path
@@ -9,12 +9,12 @@ CLUTTER = (".ds_store", "thumbs.db", "desktop.ini")  # what file managers leave 
 
 
 def files_below(source: Path) -> list[tuple[str, Path]]:
-    """Every file by its path below `source`, sorted; the stores and keys that lie there are not of the source."""
+    """Every file by its path below `source`, sorted; film stores and keys in it do not belong to the source."""
     if source.is_file():
         return [(source.name, source)]
     unreadable: list[Path] = []  # folders; reported as files that cannot be read
     found: list[Path] = []
-    seen = {os.path.realpath(home())} - {os.path.realpath(source)}  # each folder is read once, so links in rings end
+    seen = {os.path.realpath(home())} - {os.path.realpath(source)}  # each folder is read once, so circular links end
     for folder, below, names in os.walk(
         source, followlinks=True, onerror=lambda error: unreadable.append(Path(error.filename))
     ):

@@ -1,1 +1,1 @@
-"""Films drawn by code."""
+"""Synthetic films (digital phantoms)."""

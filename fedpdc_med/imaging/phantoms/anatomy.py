@@ -1,8 +1,8 @@
 """The shape of a phantom's chest: soft implicit functions, so that every edge is smooth at any size.
 
-Positions are shares of the picture's side: x grows to the viewer's right, y downwards. A half of the chest is described
-by `d`, the distance from the midline, because both follow the same rules with different numbers. As on every film of
-the front, the patient's right is on the viewer's left.
+Positions are fractions of the image's side: x grows to the viewer's right, y downwards. Each half of the chest is
+described by `d`, the distance from the midline, because both follow the same rules with different numbers. As on every
+frontal film, the patient's right is on the viewer's left.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ AGE_BANDS = {"0-19": (1, 19), "20-39": (20, 39), "40-59": (40, 59), "60-79": (60
 
 @dataclass(frozen=True)
 class Anatomy:
-    """What stays the same between two films of one patient; lengths are shares of the picture's side."""
+    """What stays the same between two films of one patient; lengths are fractions of the image's side."""
 
     age: int
     sex: str

@@ -1,6 +1,6 @@
-"""Phantom chest films, made by code from a seed: no pixel of them was ever part of a person.
+"""Synthetic chest films, made by code from a seed: no pixel comes from a person.
 
-They let the whole software run without a patient's film. What a model reaches on them says nothing about real films.
+They let the whole software run without patients' films. A model's results on them say nothing about real films.
 """
 
 import csv
@@ -77,7 +77,7 @@ def _developed(density: Picture, rng: Rng) -> Picture:
 
 @dataclass(frozen=True)
 class Case:
-    """One film to be made: who, what is wrong, and the seed of everything that chance decides."""
+    """One film to be made: the patient, the disease, and the seed of everything random."""
 
     name: str
     label: str
@@ -97,7 +97,7 @@ class Film(NamedTuple):
 def plan_cases(
     scanner: Scanner, case_mix: Mapping[str, int], seed: int, hospital: str, ages: Mapping[str, float] = ADULT_MIX
 ) -> list[Case]:
-    """Patients with one to three films until every class has its count, shuffled so that no number tells a label."""
+    """Patients with one to three films until every class has its count, shuffled so that numbers reveal no label."""
     for label, count in case_mix.items():
         if label not in CLASSES or count < 0:
             raise UserError(f"Case mix of {hospital}: {label!r}: {count}; expected counts of {', '.join(CLASSES)}.")
@@ -177,7 +177,7 @@ def write_films(
             batches = [range(start, min(start + 16, len(cases))) for start in range(0, len(cases), 16)]
             for _, written in track(pool.stream(cases, batches), "phantom films", len(cases)):
                 if isinstance(written, Lost):
-                    raise WorkFailed("a process that draws phantom films died twice; is there enough memory?")
+                    raise WorkFailed("a process that makes synthetic films died twice; is there enough memory?")
     table = folder / "labels.csv"
     with table.open("w", newline="", encoding="utf-8") as out:
         rows = csv.writer(out, lineterminator="\n")
@@ -193,7 +193,7 @@ def _write_film(folder: Path, scanner: Scanner, hospital: str, case: Case) -> No
 def contact_sheet(
     images: Sequence[Picture | NDArray[np.uint8]], labels: Sequence[str], path: Path, columns: int = 6, tile: int = 256
 ) -> None:
-    """A picture of many films, [0, 1] or uint8, each over its label."""
+    """One image of many films, [0, 1] or uint8, each above its label."""
     rows, line = -(-len(images) // columns), 20
     sheet = Image.new("L", (columns * tile, rows * (tile + line)))
     pen, font = ImageDraw.Draw(sheet), ImageFont.load_default(14)

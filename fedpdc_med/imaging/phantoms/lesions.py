@@ -1,7 +1,8 @@
-"""What disease adds to a phantom's lungs, as opacity: the share of the air that something denser has replaced.
+"""What disease adds to a phantom's lungs, as opacity: the fraction of the air that is replaced by something denser.
 
-Each class follows its textbook picture and now and then departs from it, as patients do: pneumonia fills a lobe, mostly
-on one side; COVID-19 hazes the outer lower zones of both lungs; tuberculosis scars and hollows the upper zones.
+Each class follows its textbook appearance and sometimes departs from it, as in patients: pneumonia fills a lobe,
+usually on one side; COVID-19 hazes the outer lower zones of both lungs; tuberculosis scars and cavitates the upper
+zones.
 """
 
 from collections.abc import Callable
@@ -31,7 +32,7 @@ def opacity(label: str, a: Anatomy, sides: Sides, size: int, rng: Rng) -> Pictur
 
 
 def incidental(a: Anatomy, sides: Sides, size: int, rng: Rng) -> Picture:
-    """What films of any class may also show: a shallow breath's haze, a collapsed plate, an apical cap, a scar."""
+    """Incidental findings in any class: haze of a shallow breath, plate atelectasis, an apical cap, a scar."""
     total = np.zeros((size, size), np.float32)
     haze = rng.uniform(0.05, 0.22) if rng.random() < 0.4 else 0.0
     for half in sides:

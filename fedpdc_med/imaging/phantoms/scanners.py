@@ -1,6 +1,6 @@
 """Scanners that leave their own mark on a synthetic film, and the DICOM file each writes.
 
-A scanner knows nothing of the label, so its signature tells hospitals apart and never classes.
+A scanner does not depend on the label, so its signature identifies the hospital but never the class.
 """
 
 from dataclasses import dataclass
@@ -45,11 +45,11 @@ class Scanner:
     noise: Annotated[float, Field(ge=0, le=0.2)] = 0.015  # spread of the grain in the brightest parts
     blur: Annotated[float, Field(ge=0, le=3)] = 0.5  # in pixels of a film of 256
     grid: Annotated[float, Field(ge=0, le=0.1)] = 0.0  # height of the anti-scatter grid's lines
-    collimation: Annotated[float, Field(ge=0, le=0.2)] = 0.0  # widest border, as a share of the side
+    collimation: Annotated[float, Field(ge=0, le=0.2)] = 0.0  # widest border, as a fraction of the side
     shutter: Literal["black", "white"] = "black"
     marker: Literal["", "L", "R"] = "L"
     tilt: Annotated[float, Field(ge=0, le=15)] = 2.0  # spread of the patient's lean in degrees
-    shift: Annotated[float, Field(ge=0, le=0.1)] = 0.015  # spread of the position, as a share of the side
+    shift: Annotated[float, Field(ge=0, le=0.1)] = 0.015  # spread of the position, as a fraction of the side
     zoom: Annotated[float, Field(ge=0.8, le=1.4)] = 1.08
     ap_share: Annotated[float, Field(ge=0, le=1)] = 0.0  # films taken lying, by a mobile unit
     window: bool = True
@@ -86,13 +86,13 @@ def scan(image: Picture, scanner: Scanner, rng: Rng) -> Pixels:
 
 
 def _positioned(image: Picture, scanner: Scanner, rng: Rng) -> Picture:
-    """Nobody stands twice in the same place: turn, shift and scale about the middle, then cut to the plate."""
+    """No two patients stand in the same place: rotate, shift and scale about the centre, then crop to the plate."""
     angle = np.deg2rad(rng.normal(0, scanner.tilt))
     per_pixel = len(image) / max(scanner.rows, scanner.columns) / (scanner.zoom * rng.normal(1, 0.035))
     cos, sin = np.cos(angle) * per_pixel, np.sin(angle) * per_pixel
     dx, dy = rng.normal(0, scanner.shift, 2) * len(image)
     cx, cy = scanner.columns / 2, scanner.rows / 2
-    # The body goes on beyond the drawing: repeat its edge, or a shifted film would show black strips.
+    # The body continues beyond the image: repeat its edge, or a shifted film would have black strips.
     margin = len(image) // 8
     image = np.pad(image, margin, mode="edge")
     middle = len(image) / 2

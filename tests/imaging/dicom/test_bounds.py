@@ -74,7 +74,7 @@ def test_a_deflated_film_is_read_and_one_that_inflates_beyond_any_film_is_refuse
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert (outcome.reason, outcome.detail) == (Reason.SHAPE, "inflates to more than a film can hold")
+    assert (outcome.reason, outcome.detail) == (Reason.SHAPE, "inflates to more than a film can contain")
     assert peak < 30 * MB
 
 

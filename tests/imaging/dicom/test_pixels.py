@@ -133,7 +133,7 @@ def test_values_beyond_the_bits_stored_are_quarantined_and_not_wrapped_round(fil
         display(film(row(0, 819, 4096), BitsStored=12, HighBit=11))
     assert (refusal.value.verdict, refusal.value.detail) == (
         "quarantined",
-        "values beyond the 12 bits that the header says",
+        "values beyond the 12 bits given in the header",
     )
 
 

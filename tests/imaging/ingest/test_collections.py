@@ -262,7 +262,7 @@ def test_a_hospitals_numbers_are_not_taken_for_published_names(tmp_path, layout,
 
 
 def test_a_wrong_collection_name_or_layout_is_an_error_that_says_what_was_expected(tmp_path):
-    with pytest.raises(UserError, match="known are covid-chestxray-dataset, darkcovidnet"):
+    with pytest.raises(UserError, match="known collections are covid-chestxray-dataset, darkcovidnet"):
         recognise(tmp_path, "nih")
     with pytest.raises(UserError, match="expected folders Covid-19, No_findings and Pneumonia"):
         recognise(tmp_path, "darkcovidnet")
@@ -334,7 +334,7 @@ def arrays(file, images, labels, save=np.savez) -> None:
 )
 def test_arrays_of_another_kind_are_an_error_in_one_line(tmp_path, images, labels):
     arrays(tmp_path / "pneumoniamnist.npz", images, labels)
-    with pytest.raises(UserError, match="SOURCE does not hold the arrays of pneumoniamnist"):
+    with pytest.raises(UserError, match="SOURCE does not contain the arrays of pneumoniamnist"):
         films(tmp_path / "pneumoniamnist.npz", "medmnist")
 
 
@@ -356,12 +356,12 @@ def test_an_array_that_announces_more_than_the_machine_has_is_an_error_in_one_li
     np.lib.format.write_array_header_1_0(header, {"descr": "|u1", "fortran_order": False, "shape": (10**15, 28, 28)})
     with zipfile.ZipFile(tmp_path / "pneumoniamnist.npz", "w") as archive:
         archive.writestr("train_images.npy", header.getvalue())
-    with pytest.raises(UserError, match="damaged or not copied whole"):
+    with pytest.raises(UserError, match="corrupt or incomplete"):
         films(tmp_path / "pneumoniamnist.npz", "medmnist")
 
 
 def test_a_table_that_cannot_be_read_is_an_error_that_names_the_line(tmp_path):
     header, rows = "patientid,finding,modality,filename\n", '1,Pneumonia,X-ray,a.jpg\n2,"' + "a" * 200_000
     (tmp_path / "metadata.csv").write_text(header + rows, encoding="utf-8")
-    with pytest.raises(UserError, match=r"metadata.csv: line 3 or one above it.*is a quote open"):
+    with pytest.raises(UserError, match=r"metadata.csv: line 3 or an earlier line.*check for an unclosed quote"):
         films(tmp_path, "covid-chestxray-dataset")

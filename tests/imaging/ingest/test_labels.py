@@ -44,8 +44,8 @@ def test_no_label_and_unknown_label_are_told_apart_by_line_and_never_quoted(tmp_
         ("film,class\na,normal\n", "no column label"),
         ("", "no column film and label"),
         ("film,label,label\na,normal,tuberculosis\n", "two columns label"),
-        ('film,label\n"a,normal\nb,normal\n', "line 3 or one above it cannot be read"),
-        ('film,label\n"a"b,normal\n', "line 2 or one above it cannot be read"),
+        ('film,label\n"a,normal\nb,normal\n', "line 3 or an earlier line cannot be read"),
+        ('film,label\n"a"b,normal\n', "line 2 or an earlier line cannot be read"),
         ("film,label\na,normal\na,pneumonia\n", "lines 2 and 3 give the same film two labels"),
     ],
 )
@@ -64,7 +64,7 @@ def test_a_missing_table_or_one_in_another_encoding_is_an_error_without_a_path(t
 
 def test_one_class_for_all(tmp_path):
     assert one_label("TB").of("anything") == "tuberculosis"
-    with pytest.raises(UserError, match="known are normal, pneumonia"):
+    with pytest.raises(UserError, match="known classes are normal, pneumonia"):
         one_label("flu")
 
 
@@ -92,7 +92,7 @@ def test_spaces_before_quotes_odd_line_ends_in_a_cell_and_rows_without_a_film(tm
         ("film,label,patient\na.dcm,normal,1\na.dcm,normal,2\n", "lines 2 and 3 give the same film two patients"),
         ("film,label,view\na.png,normal,PA\na.png,normal,lateral\n", "lines 2 and 3 give the same film two views"),
         ("film,label,patient,patient\na.dcm,normal,1,2\n", "two columns patient"),
-        ("film|label\na.dcm|normal\n", "with commas, semicolons or tabs between"),
+        ("film|label\na.dcm|normal\n", "separated by commas, semicolons or tabs"),
     ],
 )
 def test_a_film_has_one_patient_and_one_view(tmp_path, text, says):

@@ -326,7 +326,7 @@ def test_de_identified_dicom_of_duplicates_is_not_left_behind(tmp_path, film, fe
     "wrong, message",
     [
         ({"labels": None}, "needs --labels FILE or --label CLASS"),
-        ({"views": ("sideways",)}, "sideways unknown; choose from PA, AP"),
+        ({"views": ("sideways",)}, "unknown view sideways; choose from PA, AP"),
         ({"site": "St. Mary"}, "lower-case letters"),
         ({"site": "../outside"}, "lower-case letters"),
         ({"collection": "darkcovidnet"}, "does not look like darkcovidnet"),
@@ -349,7 +349,7 @@ def test_de_identified_films_may_not_go_into_the_source(tmp_path, film, fedpdc_h
 def test_pictures_cannot_be_written_as_de_identified_dicom(tmp_path, fedpdc_home):
     (tmp_path / "films" / "normal").mkdir(parents=True)
     Image.fromarray(np.eye(64, dtype=np.uint8)).save(tmp_path / "films" / "normal" / "b.png")
-    with pytest.raises(UserError, match="pictures, not DICOM"):
+    with pytest.raises(UserError, match="PNG or JPEG files or arrays, not DICOM files"):
         ingest(tmp_path / "films", "site", write_dicom=tmp_path / "clean")
 
 
@@ -482,7 +482,7 @@ def test_films_with_hardly_any_greys_are_quarantined(tmp_path, film, fedpdc_home
     film(halves, source / "b.dcm")
     report = ingest(source, "site", labels=NORMAL).report
     assert [row[1:] for row in report] == [
-        ("quarantined", "hardly any greys", "almost one grey"),
+        ("quarantined", "hardly any greys", "almost a single grey level"),
         ("quarantined", "hardly any greys", "black and white only"),
     ]
 
