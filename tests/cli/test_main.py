@@ -216,9 +216,9 @@ def test_the_models_load_without_pickle(tmp_path):
         (["run", "nothing"], "there is no experiment 'nothing'; choose one of cifar10-cnn-b0.1"),
         (["run", "digits", "--method", "sgd"], "there is no method 'sgd'; choose one of"),
         (["run", "digits", "--preset", "huge"], "has no preset 'huge'; it has: paper, quick"),
-        (["run", "digits", "--set", "colour=red"], "--set colour: there is no such setting"),
-        (["run", "digits", "--set", "seed=3"], "it has an option of its own, --seed 3"),
-        (["run", "digits", "--set", "name=mine"], "--set name: there is no such setting"),
+        (["run", "digits", "--set", "colour=red"], "--set colour: unknown setting"),
+        (["run", "digits", "--set", "seed=3"], "use the option --seed 3 instead"),
+        (["run", "digits", "--set", "name=mine"], "--set name: unknown setting"),
         (["run", "digits", "--set", "tau"], "write it as KEY=VALUE"),
         (["run", "digits", "--set", "tau=0"], "key 'tau' = '0'"),
         (["run", "digits", "--set", "tau=1.2"], "key 'tau' = '1.2'"),
@@ -226,9 +226,9 @@ def test_the_models_load_without_pickle(tmp_path):
         (["run", "digits", "--set", "model=vgg"], "there is no model 'vgg'"),
         (
             ["run", "digits", "--set", "correction=soft-accuracy", "--set", "public_per_class=1"],
-            "`correction` split, which is empty",
+            "`correction` split of the public reference set, which is empty",
         ),
-        (["run", "digits", "--set", "public_per_class=0"], "the reference has no `weighting` films"),
+        (["run", "digits", "--set", "public_per_class=0"], "the public reference set has no `weighting` films"),
         (["run", "cifar10-cnn-b0.1", "--data", "nowhere"], "nowhere"),
         (["run", "own.toml"], "unknown key 'colour'"),
         (["table"], "there is no finished benchmark run"),
@@ -281,7 +281,7 @@ def test_resume_of_a_folder_without_a_run_says_so(tmp_path, monkeypatch, capsys)
     (tmp_path / "site").mkdir()
     for content, says in (
         (None, "The folder site is empty"),
-        (b'title = "a web site"', "config.toml of site is not as fedpdc writes it"),
+        (b'title = "a web site"', "config.toml of site is not the configuration of a run"),
         (b'title = "Malm\xf6"', "config.toml of site cannot be read"),
     ):
         if content:
@@ -304,7 +304,7 @@ def test_a_run_that_is_being_written_is_not_resumed_beside_it(write_run, tmp_pat
     run = write_run(tmp_path / "run", finished=False, kind=kind)
     with only_writer(run):
         said = mistake(monkeypatch, capsys, "resume", str(run))
-    assert "another command is writing the run 'run'; wait until it has ended" in said
+    assert "another command is writing the run 'run'; wait for it to finish" in said
 
 
 def test_resume_does_not_go_on_with_a_simulation_as_a_benchmark(write_run, tmp_path, monkeypatch, capsys):
