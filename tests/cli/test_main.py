@@ -5,8 +5,10 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 from safetensors.torch import load_file
 
@@ -153,29 +155,25 @@ def test_one_or_two_workers_and_a_kill_in_mid_round_give_the_same_model(tmp_path
     deadline = time.monotonic() + 120
     while not list(open_round.glob("*.round2.*")) and time.monotonic() < deadline:  # round 2 has begun to answer
         time.sleep(0.005)
+    workers = processes_in(tmp_path)
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert not (killed / "model.safetensors").exists()
-    workers = children_of(process.pid)
+    assert len(workers) > 2 and not psutil.wait_procs(workers, timeout=20)[1], "workers outlived their coordinator"
     done = fedpdc(tmp_path, "resume", "killed", "--workers", "2")
     assert done.returncode == 0, done.stderr
     expected = (whole.folder / "model.safetensors").read_bytes()
     assert (single.folder / "model.safetensors").read_bytes() == expected
     assert (killed / "model.safetensors").read_bytes() == expected
     assert [record.round for record in Run(killed).rounds] == [1, 2, 3, 4]
-    assert not workers, "workers outlived their coordinator"
 
 
-def children_of(pid):
-    """Processes whose parent is or was `pid`, a moment after its end."""
-    time.sleep(2)
+def processes_in(folder):
+    """Those that were started there, whoever their parent is by now."""
     found = []
-    for stat in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if f"parent_pid={pid}" in stat.read_bytes().decode(errors="replace"):
-                found.append(stat)
-        except OSError:
-            continue
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            found += [process] if process.cwd() == str(folder) else []
     return found
 
 
