@@ -67,7 +67,7 @@ PREPARATION = Preparation(mean=(60.0,), std=(60.0,))
 BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def real_data() -> Callable[..., Path]:
     """real_data(name, ...): the first of these folders of real images or films; without any the test is skipped."""
 

@@ -1,5 +1,3 @@
-from pathlib import Path
-
 import numpy as np
 import pytest
 from PIL import Image
@@ -16,7 +14,6 @@ from fedpdc_med.evaluation.shortcuts import (
 )
 
 ORDER = ("alarm", "watch", "fine", "not estimable")
-DARKCOVIDNET = Path(__file__).resolve().parents[3] / "shared" / "data" / "darkcovidnet"
 
 
 def every_check(images, labels, sources, patients, shapes=None):
@@ -160,11 +157,9 @@ def test_the_same_seed_gives_the_same_finding(noise):
 
 
 @pytest.fixture(scope="module")
-def darkcovidnet():
-    if not DARKCOVIDNET.is_dir():
-        pytest.skip("needs the darkcovidnet films in ../shared/data")
+def darkcovidnet(real_data):
     films, labels, patients, shapes = [], [], [], []
-    for path in sorted(DARKCOVIDNET.glob("*/*")):
+    for path in sorted(real_data("darkcovidnet").glob("*/*")):
         with Image.open(path) as picture:
             shapes.append((picture.height, picture.width))
             films.append(np.asarray(picture.convert("L").resize((64, 64))))

@@ -1,10 +1,7 @@
 """The shortcut checks on film stores: the alarm that darkcovidnet must raise, and what could not be checked."""
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
-import pytest
 
 from fedpdc_med.imaging.ingest.pipeline import ingest
 from fedpdc_med.imaging.store import COLUMNS, read_store, write_store
@@ -13,7 +10,6 @@ from fedpdc_med.review.html_report import make_report
 from fedpdc_med.review.sections.shortcuts import check
 from fedpdc_med.runs.listing import open_run
 
-DARKCOVIDNET = Path(__file__).resolve().parents[4] / "shared" / "data" / "darkcovidnet"
 CLASSES = ["normal", "covid-19"]
 
 
@@ -92,11 +88,9 @@ def test_without_films_sources_are_counted_among_predictions_and_benchmarks_are_
     assert "benchmark" in check(None, frame, CLASSES).not_checked[0]
 
 
-def test_darkcovidnet_raises_the_alarm_on_the_page(tmp_path, monkeypatch, write_run, draw):
-    if not DARKCOVIDNET.is_dir():
-        pytest.skip("needs the darkcovidnet films in ../shared/data")
+def test_darkcovidnet_raises_the_alarm_on_the_page(tmp_path, monkeypatch, write_run, draw, real_data):
     monkeypatch.setenv("FEDPDC_HOME", str(tmp_path))
-    store = read_store(ingest(DARKCOVIDNET, "darkcovidnet", size=64, processes=2).store)
+    store = read_store(ingest(real_data("darkcovidnet"), "darkcovidnet", size=64, processes=2).store)
     images = RunImages({"darkcovidnet": SiteImages(store.films, store.manifest)}, {})
     found = {finding.name: finding for finding in check(images, pd.DataFrame(), [*CLASSES, "pneumonia"]).findings}
     finding = found["class from the shape"]
@@ -104,7 +98,7 @@ def test_darkcovidnet_raises_the_alarm_on_the_page(tmp_path, monkeypatch, write_
     assert finding.table.loc[0, "auc"] > 0.95
     config = write_run(tmp_path / "runs" / "a", dict.fromkeys([*CLASSES, "pneumonia"], (9, 10))) / "config.toml"
     named = 'reference = "films of seed 0"', f'darkcovidnet = "{store.info["manifest_sha256"][:16]}"'
-    config.write_text(config.read_text().replace(*named))
+    config.write_text(config.read_text(encoding="utf-8").replace(*named), encoding="utf-8")
     alarms = [error.replace("**", "") for error in draw(tmp_path / "runs", "shortcuts").errors]
     shape = "High risk: class from the shape. COVID-19 can be predicted from height and width alone"
     assert any(shape in one for one in alarms)
@@ -129,7 +123,10 @@ def test_the_page_and_the_report_of_a_federation_say_whose_films_were_looked_at(
     write_store(tmp_path / "reference", held.images, held.about, site="reference", size=48, processing={})
     store = read_store(tmp_path / "reference")
     config = write_run(tmp_path / "runs" / "a", dict.fromkeys(CLASSES, (9, 10))) / "config.toml"
-    config.write_text(config.read_text().replace("films of seed 0", store.info["manifest_sha256"][:16]))
+    config.write_text(
+        config.read_text(encoding="utf-8").replace("films of seed 0", store.info["manifest_sha256"][:16]),
+        encoding="utf-8",
+    )
     for text in (draw(tmp_path / "runs", "shortcuts").text, make_report(open_run(tmp_path / "runs", "a"))):
         assert "120 films of the public reference set" in text and "all sites" not in text
         assert "Films of harbor, hill are not on this machine, so they were not checked." in text
