@@ -140,7 +140,7 @@ def test_a_run_in_progress_grows_on_the_page_by_itself(tmp_path, write_run, serv
     with serve(tmp_path) as address:
         page.goto(f"{address}/shaped?run=going")
         expect(page.get_by_text("In progress: 1 of 4 rounds completed")).to_be_visible()
-        (folder / "rounds.jsonl").write_text((whole / "rounds.jsonl").read_text())
+        (folder / "rounds.jsonl").write_text((whole / "rounds.jsonl").read_text(encoding="utf-8"), encoding="utf-8")
         expect(page.get_by_text("In progress: 4 of 4 rounds completed")).to_be_visible()
         (folder / "predictions.parquet").write_bytes((whole / "predictions.parquet").read_bytes())
         expect(page.get_by_text("In progress")).to_have_count(0)

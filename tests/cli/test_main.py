@@ -91,7 +91,9 @@ def test_ctrl_c_while_ingest_or_its_workers_start_is_told_in_words(tmp_path, lib
 def test_no_worker_takes_python_from_the_current_folder(tmp_path):
     (tmp_path / "films").mkdir()
     (tmp_path / "films" / "a.dcm").write_bytes(b"no film")
-    (tmp_path / "pickle.py").write_text("open('it-ran', 'w').close()\n")  # what a worker process imports first
+    (tmp_path / "pickle.py").write_text(
+        "open('it-ran', 'w').close()\n", encoding="utf-8"
+    )  # what a worker process imports first
     installed = str(Path(sys.executable).with_name("fedpdc"))  # `python -m` itself looks into the current folder
     command = [installed, "ingest", "films", "--site", "harbor", "--label", "normal"]
     clean = {key: value for key, value in environment(tmp_path).items() if key != "PYTHONSAFEPATH"}
@@ -136,7 +138,7 @@ def test_a_benchmark_leaves_the_whole_run_directory(tmp_path):
     assert method.name == "fedpdc"
     assert method.settings.items() >= {"correction": "penalty", "strength": 10.0, "weighting": "accuracy"}.items()
     assert run.config.experiment.rounds == run.plan.rounds == 4
-    assert str(tmp_path) not in run.config_file.read_text()
+    assert str(tmp_path) not in run.config_file.read_text(encoding="utf-8")
 
 
 def test_one_or_two_workers_and_a_kill_in_mid_round_give_the_same_model(tmp_path):
@@ -189,11 +191,11 @@ def test_an_existing_run_is_refused_resumed_or_replaced(tmp_path):
     assert "seed = 0, not 1" in other.stderr
     assert fedpdc(tmp_path, *again, "--method", "fedavg", "--resume").returncode == 0
     assert run.model_file.read_bytes() == before
-    (run.folder / "review.json").write_text("what reviewers decided")
+    (run.folder / "review.json").write_text("what reviewers decided", encoding="utf-8")
     replaced = fedpdc(tmp_path, *again, "--method", "fedavg", "--overwrite", "--seed", "1")
     assert replaced.returncode == 0
     assert run.model_file.read_bytes() != before
-    assert (run.folder / "review.json").read_text() == "what reviewers decided"
+    assert (run.folder / "review.json").read_text(encoding="utf-8") == "what reviewers decided"
 
 
 def test_solo_has_site_models_and_no_global_one(tmp_path):
@@ -236,7 +238,9 @@ def test_a_users_mistake_is_one_line_and_exit_code_2(tmp_path, monkeypatch, caps
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("FEDPDC_HOME", "home")
     monkeypatch.setattr(sys, "argv", ["fedpdc", "benchmark", *arguments])
-    (tmp_path / "own.toml").write_text('data = "digits"\nmodel = "cnn"\ncolour = "red"\n[preset.quick]\nrounds = 1\n')
+    (tmp_path / "own.toml").write_text(
+        'data = "digits"\nmodel = "cnn"\ncolour = "red"\n[preset.quick]\nrounds = 1\n', encoding="utf-8"
+    )
     with pytest.raises(SystemExit) as stopped:
         main()
     said = capsys.readouterr().err
@@ -247,7 +251,7 @@ def test_a_users_mistake_is_one_line_and_exit_code_2(tmp_path, monkeypatch, caps
 
 
 def test_a_home_that_cannot_be_written_is_one_line_and_exit_code_1(tmp_path):
-    (tmp_path / "home").write_text("a file, no folder")
+    (tmp_path / "home").write_text("a file, no folder", encoding="utf-8")
     done = subprocess.run(
         [*COMMAND, "benchmark", "run", "digits", "--rounds", "1"],
         cwd=tmp_path,
@@ -290,7 +294,7 @@ def test_resume_of_a_folder_without_a_run_says_so(tmp_path, monkeypatch, capsys)
 def test_resume_runs_no_site_file_that_the_run_itself_names(write_run, edit_config, tmp_path, monkeypatch, capsys):
     run = write_run(tmp_path / "run", finished=False)
     (run / "theirs").mkdir()
-    (run / "theirs" / "north.py").write_text(f"open({str(tmp_path / 'it-ran')!r}, 'w')")
+    (run / "theirs" / "north.py").write_text(f"open({str(tmp_path / 'it-ran')!r}, 'w')", encoding="utf-8")
     edit_config(run, lambda config: config["data"].update(sites_folder="theirs"))
     said = mistake(monkeypatch, capsys, "resume", str(run))
     assert not (tmp_path / "it-ran").exists()

@@ -302,7 +302,7 @@ def test_a_site_with_a_single_film_takes_part(tiny_federation, tmp_path, method)
 def test_a_round_without_any_usable_update_fails_and_keeps_what_was_done(tiny_federation, tmp_path):
     federation = tiny_federation("fedavg", sites=2, per_site={0: {"learning_rate": 1e30}, 1: {"learning_rate": 1e30}})
     coordinator, _, run = opened(federation, tmp_path)
-    with pytest.raises(WorkFailed, match="round 1: none of the .* sampled sites returned a usable update"):
+    with pytest.raises(WorkFailed, match=r"round 1: none of the .* sampled sites returned a usable update"):
         coordinator.run_round()
     assert read_progress(run).round == 0
 

@@ -130,6 +130,6 @@ def test_the_app_starts_at_the_overview(tmp_path, write_run, monkeypatch):
 
 
 def test_streamlit_run_and_fedpdc_review_have_the_same_settings():
-    config = tomllib.loads((ROOT / ".streamlit" / "config.toml").read_text())
+    config = tomllib.loads((ROOT / ".streamlit" / "config.toml").read_text(encoding="utf-8"))
     flat = {f"{part}.{name}": value for part, values in config.items() for name, value in values.items()}
     assert {name: str(value).lower() if isinstance(value, bool) else value for name, value in flat.items()} == SETTINGS
