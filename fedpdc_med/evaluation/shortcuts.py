@@ -46,7 +46,7 @@ def source_from_image(
         sources,
         patients,
         seed,
-        f"from a thumbnail of {THUMBNAIL} × {THUMBNAIL} pixels",
+        f"from a thumbnail of {THUMBNAIL} by {THUMBNAIL} pixels",
     )
     if finding.verdict != "alarm":
         return finding
