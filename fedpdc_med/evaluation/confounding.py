@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats.contingency import association
 
-from fedpdc_med.runs.predictions import spoken
+from fedpdc_med.runs.predictions import display_name
 
 Verdict = Literal["alarm", "watch", "fine", "not estimable"]
 # Cohen's thresholds for a large and a medium association.
@@ -33,7 +33,7 @@ def source_by_label(sources: np.ndarray, labels: np.ndarray) -> Finding:
         return Finding(name, "not estimable", "There is only one source or class, so they cannot be compared.", table)
     strength = corrected_v(table)
     verdict: Verdict = "alarm" if strength >= ALARM_V else "watch" if strength >= WATCH_V else "fine"
-    alone = [spoken(label) for label in classes_with_own_source(table)]
+    alone = [display_name(label) for label in classes_with_own_source(table)]
     from_one = f" {' and '.join(alone)}: all films come from sources with no other class." if alone else ""
     return Finding(name, verdict, f"Cramér's V {strength:.2f} (bias-corrected): {_means(strength)}.{from_one}", table)
 

@@ -7,10 +7,10 @@ from fedpdc_med.evaluation.intervals import share_interval
 from fedpdc_med.runs.predictions import (
     called_class,
     classes_of,
+    display_name,
     one_model,
     patients_of,
     probabilities,
-    spoken,
     true_class,
 )
 
@@ -64,7 +64,7 @@ def _cell(true: str, called: str, hits: np.ndarray, patients: np.ndarray, normal
     return {
         "true": true,
         "called": called,
-        "name": f"{spoken(true)} predicted as {spoken(called)}",
+        "name": f"{display_name(true)} predicted as {display_name(called)}",
         "kind": _kind(true, called, normal),
         "count": int(hits.sum()),
         "total": len(hits),

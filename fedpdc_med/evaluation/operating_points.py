@@ -11,7 +11,7 @@ from sklearn.metrics import roc_curve
 from fedpdc_med.common.errors import UserError
 from fedpdc_med.evaluation.intervals import effective_total, wilson
 from fedpdc_med.evaluation.recall import SMALL
-from fedpdc_med.runs.predictions import PREFIX, one_model, patients_of, spoken
+from fedpdc_med.runs.predictions import PREFIX, display_name, one_model, patients_of
 
 Rule = Literal["youden", "sensitivity"]
 # Splits whose results are reported; a threshold chosen on them would give optimistic results.
@@ -43,7 +43,7 @@ def choose_threshold(frame: pd.DataFrame, label: str, rule: Rule = "youden", wan
     positive = (frame["label"] == label).to_numpy()
     positives, negatives = int(positive.sum()), int((~positive).sum())
     if positives == 0 or negatives == 0:
-        which = f"no films of {spoken(label)}" if positives == 0 else f"only films of {spoken(label)}"
+        which = f"no films of {display_name(label)}" if positives == 0 else f"only films of {display_name(label)}"
         return Threshold(
             label, np.nan, rule, np.nan, np.nan, positives, negatives, f"not estimable: {which} for choosing it"
         )
@@ -52,7 +52,7 @@ def choose_threshold(frame: pd.DataFrame, label: str, rule: Rule = "youden", wan
     )
     # The first point of the curve (nothing is predicted) has an infinite threshold, which no slider can show.
     best = 1 + int((rate - false_rate)[1:].argmax()) if rule == "youden" else int(np.argmax(rate >= wanted))
-    note = f"chosen on only {positives} films of {spoken(label)}" if positives < SMALL else ""
+    note = f"chosen on only {positives} films of {display_name(label)}" if positives < SMALL else ""
     return Threshold(
         label, float(thresholds[best]), rule, float(rate[best]), float(1 - false_rate[best]), positives, negatives, note
     )

@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 
 from fedpdc_med.evaluation.intervals import clopper_pearson, mover, share_interval
-from fedpdc_med.runs.predictions import called_class, classes_of, one_model, patients_of, spoken, true_class
+from fedpdc_med.runs.predictions import called_class, classes_of, display_name, one_model, patients_of, true_class
 
-Method = Literal["auto", "exact"]
+Interval = Literal["wilson", "exact"]
 # Below 30 patients one error changes recall by over 3 points; an interval wider than 0.2 cannot separate 0.9 from 0.7.
 SMALL, WIDE = 30, 0.2
 
@@ -27,10 +27,10 @@ class Estimate:
     note: str = ""
 
 
-def per_class_recall(frame: pd.DataFrame, interval: Method = "auto") -> pd.DataFrame:
+def per_class_recall(frame: pd.DataFrame, interval: Interval = "wilson") -> pd.DataFrame:
     """Recall of each class, worst first, not estimable last.
 
-    Columns class, correct, total, patients, recall, low, high, method, small, note. `auto` is Wilson's interval,
+    Columns class, correct, total, patients, recall, low, high, method, small, note. `wilson` is Wilson's interval,
     adjusted for several films of one patient; `exact` treats every film as independent.
     """
     one_model(frame)
@@ -42,7 +42,7 @@ def recall_table(
     called: np.ndarray,
     patients: np.ndarray,
     classes: list[str],
-    interval: Method = "auto",
+    interval: Interval = "wilson",
 ) -> pd.DataFrame:
     rows = []
     for index, name in enumerate(classes):
@@ -75,11 +75,11 @@ def macro_recall(table: pd.DataFrame) -> Estimate:
         return Estimate("macro recall", np.nan, np.nan, np.nan, note="not estimable: no films")
     value, low, high = mover(known["recall"], known["low"], known["high"], np.full(len(known), 1 / len(known)))
     absent = sorted(table.loc[table["total"] == 0, "class"])
-    note = f"without {', '.join(map(spoken, absent))}: no films" if absent else ""
+    note = f"without {', '.join(map(display_name, absent))}: no films" if absent else ""
     return Estimate("macro recall", value, max(low, 0.0), min(high, 1.0), note=note)
 
 
-def _recall(hits: np.ndarray, patients: np.ndarray, interval: Method) -> dict[str, object]:
+def _recall(hits: np.ndarray, patients: np.ndarray, interval: Interval) -> dict[str, object]:
     correct, total = int(hits.sum()), len(hits)
     if total == 0:
         return {

@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 
 from fedpdc_med.evaluation.confounding import Finding, Verdict, source_by_label
 from fedpdc_med.evaluation.discrimination import auc_interval
-from fedpdc_med.runs.predictions import patient_codes, spoken
+from fedpdc_med.runs.predictions import display_name, patient_codes
 
 # A model could rely on ranking four of five pairs correctly without the lung; three of five are close to chance.
 ALARM_AUC, WATCH_AUC = 0.8, 0.6
@@ -127,7 +127,7 @@ def _guess(
 ) -> Finding:
     targets, groups = np.asarray(targets), patient_codes(patients)
     rows, left_out = _films_to_guess(targets, groups, seed)
-    who_else = ", ".join(map(spoken, left_out)) if len(left_out) <= 3 else str(len(left_out))
+    who_else = ", ".join(map(display_name, left_out)) if len(left_out) <= 3 else str(len(left_out))
     small = f" Excluded (fewer than {FEWEST} patients): {who_else}." if left_out else ""
     if len(rows) == 0:
         nothing = pd.DataFrame(columns=["target", "films", "auc", "low", "high"])
@@ -139,7 +139,7 @@ def _guess(
     top = table.iloc[0]
     if verdict in ("fine", "not estimable"):
         top = table.sort_values("auc", ascending=False).iloc[0]
-    who, area = spoken(str(top["target"])), f"AUC {top['auc']:.2f} ({top['low']:.2f} to {top['high']:.2f})"
+    who, area = display_name(str(top["target"])), f"AUC {top['auc']:.2f} ({top['low']:.2f} to {top['high']:.2f})"
     sentence = {
         "alarm": f"{who} can be predicted {how}: {area}.",
         "watch": f"{who} can partly be predicted {how}: {area}.",

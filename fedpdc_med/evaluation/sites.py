@@ -7,16 +7,16 @@ import numpy as np
 import pandas as pd
 
 from fedpdc_med.evaluation.intervals import mover
-from fedpdc_med.evaluation.recall import Estimate, Method, macro_recall, per_class_recall, recall_table, worst_class
+from fedpdc_med.evaluation.recall import Estimate, Interval, macro_recall, per_class_recall, recall_table, worst_class
 from fedpdc_med.runs.predictions import (
     GLOBAL,
     called_class,
     classes_of,
+    display_name,
     one_model,
     patients_of,
     reported_split,
     select,
-    spoken,
     true_class,
 )
 from fedpdc_med.runs.schema import SiteSummary
@@ -50,7 +50,7 @@ class Headline:
     drops: dict[str, RecallDrop]
 
 
-def site_by_class(frame: pd.DataFrame, interval: Method = "auto") -> pd.DataFrame:
+def site_by_class(frame: pd.DataFrame, interval: Interval = "wilson") -> pd.DataFrame:
     """Column site, then those of `per_class_recall`; sites by name, classes in class order."""
     one_model(frame)
     classes = classes_of(frame)
@@ -99,7 +99,7 @@ def before_and_after(frame: pd.DataFrame, split: str = "local") -> pd.DataFrame:
     return table
 
 
-def recall_drop(inside: pd.DataFrame, outside: pd.DataFrame, interval: Method = "auto") -> RecallDrop:
+def recall_drop(inside: pd.DataFrame, outside: pd.DataFrame, interval: Interval = "wilson") -> RecallDrop:
     """Recall on `inside` (held-out test films) minus recall on `outside` (films of an external site), with intervals.
 
     The two sets must have no patient in common. Macro recall is compared over the classes that both have: otherwise a
@@ -140,13 +140,13 @@ def _macro_drop(first: pd.DataFrame, second: pd.DataFrame) -> Estimate:
         )
     a, b = macro_recall(first[both].reset_index()), macro_recall(second[both].reset_index())
     drop, low, high = mover([a.value, b.value], [a.low, b.low], [a.high, b.high], [1, -1])
-    left_out = [spoken(name) for name in first.index[~both]]
+    left_out = [display_name(name) for name in first.index[~both]]
     note = f"without {', '.join(left_out)}: no films in one of the two" if left_out else ""
     return Estimate("drop of macro recall", drop, low, high, note=note)
 
 
 def headline(
-    frame: pd.DataFrame, interval: Method = "auto", *, model: str = GLOBAL, split: str | None = None
+    frame: pd.DataFrame, interval: Interval = "wilson", *, model: str = GLOBAL, split: str | None = None
 ) -> Headline:
     """Worst-class recall, macro recall and the largest drop at an external site, for a whole run.
 

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from scipy.linalg import null_space
 
-from fedpdc_med.evaluation.recall import Method, recall_table
+from fedpdc_med.evaluation.recall import Interval, recall_table
 from fedpdc_med.runs.predictions import called_class, classes_of, one_model, patients_of, true_class
 
 ATTRIBUTES = ("sex", "age_band", "view")
@@ -27,7 +27,7 @@ COLUMNS = [
 ]
 
 
-def subgroup_recall(frame: pd.DataFrame, interval: Method = "auto", fewest: int = FEWEST) -> pd.DataFrame:
+def subgroup_recall(frame: pd.DataFrame, interval: Interval = "wilson", fewest: int = FEWEST) -> pd.DataFrame:
     """Columns attribute, value, those of `per_class_recall`, suppressed; no rows for an attribute never recorded.
 
     Cells of fewer than ten patients are suppressed, and so are cells from which those could be derived with the totals

@@ -25,7 +25,7 @@ from fedpdc_med.simulation.phantoms import open_films
 
 
 @dataclass(frozen=True)
-class Spent:
+class RoundTime:
     engine: str
     round: float
     training: float
@@ -48,7 +48,7 @@ class TimedEngine(ProcessEngine):
         self.training.append(time.perf_counter() - started)
 
 
-def measure(rounds: int, model: str, workers: int) -> list[Spent]:
+def measure(rounds: int, model: str, workers: int) -> list[RoundTime]:
     sites = trial_sites(None)
     sources = open_films(sites, None, 0, workers)
     plan = plan_for(FedAvg(), sources.reference, rounds=rounds, model=model)
@@ -65,7 +65,7 @@ def measure(rounds: int, model: str, workers: int) -> list[Spent]:
     ]
 
 
-def local(federation: LocalFederation, workers: int) -> Spent:
+def local(federation: LocalFederation, workers: int) -> RoundTime:
     """As many workers as sites, because over FLARE each site has a process of its own."""
     engine = TimedEngine(federation, workers)
     with tempfile.TemporaryDirectory() as folder:
@@ -78,9 +78,9 @@ def local(federation: LocalFederation, workers: int) -> Spent:
     return summed("this machine", seconds[1:], engine.training[1:])
 
 
-def summed(engine: str, seconds: list[float], training: list[float]) -> Spent:
+def summed(engine: str, seconds: list[float], training: list[float]) -> RoundTime:
     beyond = median(np.subtract(seconds, training).tolist())
-    return Spent(engine, median(seconds), median(seconds) - beyond)
+    return RoundTime(engine, median(seconds), median(seconds) - beyond)
 
 
 def quiet(run: Run) -> None: ...

@@ -9,7 +9,7 @@ from fedpdc_med.evaluation.sites import Headline, untaught_classes
 from fedpdc_med.runs.directory import Run
 from fedpdc_med.runs.listing import is_main
 from fedpdc_med.runs.plan import MethodConfig
-from fedpdc_med.runs.predictions import spoken
+from fedpdc_med.runs.predictions import display_name
 from fedpdc_med.runs.schema import BenchmarkRun, SiteSummary
 
 PHANTOM = "phantom"  # how the provenance of a synthetic reference set begins
@@ -37,7 +37,7 @@ def model_facts(view: Run) -> list[tuple[str, str]]:
     facts = [
         ("Run", view.name),
         ("Task", task or "chest X-ray classification"),
-        ("Classes", ", ".join(map(spoken, view.classes))),
+        ("Classes", ", ".join(map(display_name, view.classes))),
         ("Method", _method(plan.method)),
         ("Network", f"{plan.network.name}, {plan.network.norm} normalisation"),
         ("Rounds", f"{len(view.rounds)} of {plan.rounds}"),
@@ -74,7 +74,9 @@ def sites_table(view: Run) -> pd.DataFrame:
         if site:
             row["patients"] = _reported(site.patients)
             known = name in training.index and bool(site.training_films)
-            row |= {f"training: {spoken(one)}": str(training.loc[name, one]) if known else "" for one in view.classes}
+            row |= {
+                f"training: {display_name(one)}": str(training.loc[name, one]) if known else "" for one in view.classes
+            }
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -107,7 +109,7 @@ def not_to_use(view: Run, numbers: Headline | None, recall: pd.DataFrame | None)
     )
     warnings.append(f"On films from other sources or of other kinds than those it was tested on: {_tested_on(view)}.")
     if untaught := untaught_classes(view.sites, view.classes):
-        warnings.append(f"For {', '.join(map(spoken, untaught))}: no participating site had training films.")
+        warnings.append(f"For {', '.join(map(display_name, untaught))}: no participating site had training films.")
     if recall is not None:
         warnings += _weak(recall)
     if numbers is not None and numbers.drop is not None and numbers.drop.macro.low > 0:
@@ -124,7 +126,7 @@ def worst_named(worst: Estimate, recall: pd.DataFrame) -> str:
     """The worst class, and how many share its recall, as in `pneumonia, tied with 2 other classes`."""
     more = int((recall["recall"] == worst.value).sum()) - 1
     tied = f", tied with {more} other {'class' if more == 1 else 'classes'}" if more > 0 else ""
-    return spoken(worst.name) + tied
+    return display_name(worst.name) + tied
 
 
 def worst_of(numbers: Headline) -> str:
@@ -140,17 +142,17 @@ def changed_by(drop: Estimate, films: str) -> str:
 
 
 def _classes(view: Run) -> str:
-    names = [spoken(name) for name in view.classes]
+    names = [display_name(name) for name in view.classes]
     return ", ".join(names) if len(names) <= 10 else f"{', '.join(names[:8])} and {len(names) - 8} more"
 
 
 def _weak(recall: pd.DataFrame) -> list[str]:
     """Classes whose recall may be below one half, and classes without test films."""
-    unknown = [spoken(name) for name in recall.loc[recall["total"] == 0, "class"]]
+    unknown = [display_name(name) for name in recall.loc[recall["total"] == 0, "class"]]
     low = recall[recall["low"] < 0.5]
     found = []
     if len(low):
-        named = ", ".join(f"{spoken(row['class'])} ({row['recall']:.2f})" for row in low.to_dict("records"))
+        named = ", ".join(f"{display_name(row['class'])} ({row['recall']:.2f})" for row in low.to_dict("records"))
         found.append(f"To rule out a class it may miss half the time (recall in brackets): {named}.")
     if unknown:
         found.append(f"For {', '.join(unknown)}: there were no films to test it on.")

@@ -115,7 +115,7 @@ def _append(folder: Path, made: list[Decision]) -> None:
 
 
 @dataclass(frozen=True)
-class Standing:
+class CurrentDecision:
     """One reviewer's last decision on a class; valid if it was made on this model."""
 
     label: str
@@ -129,19 +129,19 @@ class Standing:
         return self.decision.verdict if self.valid else f"no longer valid ({self.decision.verdict}, on another model)"
 
 
-def standing(decisions: list[Decision], classes: list[str], model: str | None) -> list[Standing]:
+def standing(decisions: list[Decision], classes: list[str], model: str | None) -> list[CurrentDecision]:
     """Every reviewer's last decision on each class; only where there is none, the last on another model, not valid."""
     found = []
     for label in classes:
         mine = [one for one in decisions if one.label == label]
         here = {one.reviewer.casefold(): one for one in mine if one.model_sha256 == model}
-        found += [Standing(label, one, True) for one in here.values()]
+        found += [CurrentDecision(label, one, True) for one in here.values()]
         if not here:
-            found.append(Standing(label, mine[-1] if mine else None, False))
+            found.append(CurrentDecision(label, mine[-1] if mine else None, False))
     return found
 
 
-def disputed(stands: list[Standing]) -> list[str]:
+def disputed(stands: list[CurrentDecision]) -> list[str]:
     """The classes on which valid decisions differ."""
     held: dict[str, set[str]] = {}
     for stand in stands:

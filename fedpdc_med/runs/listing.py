@@ -37,11 +37,6 @@ class Choice:
     interval: Literal["wilson", "exact"] = "wilson"
     model: str = GLOBAL
 
-    @property
-    def method(self) -> Literal["auto", "exact"]:
-        """The interval as `evaluation` names it: Wilson's gives way where patients have several films."""
-        return "exact" if self.interval == "exact" else "auto"
-
 
 def reported(run: Run, choice: Choice) -> Choice:
     """The choice, but with the global model on the split that is reported first, if the run has it."""

@@ -175,6 +175,6 @@ def _validate_probabilities(frame: pd.DataFrame, where: str) -> None:
         raise UserError(f"{where}: probabilities of row {row} sum to {values[row].sum():.3f}, not to 1")
 
 
-def spoken(label: str) -> str:
+def display_name(label: str) -> str:
     """A class name as clinicians write it."""
     return {"covid-19": "COVID-19"}.get(label, label)

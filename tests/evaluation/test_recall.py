@@ -85,7 +85,7 @@ def test_each_patient_counts_for_what_it_is_worth(frame_of):
 
 def test_an_interval_by_patient_covers_what_it_says_where_one_by_film_does_not(frame_of):
     generator = np.random.default_rng(8)
-    covered = {"auto": 0, "exact": 0}
+    covered = {"wilson": 0, "exact": 0}
     for _ in range(200):
         rights = generator.random(40) < 0.75  # all four films of a patient are called alike
         called = np.where(np.repeat(rights, 4), "normal", "covid-19")
@@ -93,7 +93,7 @@ def test_an_interval_by_patient_covers_what_it_says_where_one_by_film_does_not(f
         for interval in covered:
             row = per_class_recall(frame, interval).iloc[0]
             covered[interval] += row["low"] <= 0.75 <= row["high"]
-    assert covered["auto"] >= 180
+    assert covered["wilson"] >= 180
     assert covered["exact"] <= 165
 
 

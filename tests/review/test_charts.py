@@ -20,7 +20,7 @@ from fedpdc_med.review.sections import calibration, comparison, contributions, o
 from fedpdc_med.review.sections.confusion import matrix_chart
 from fedpdc_med.review.style import roomier_sides
 from fedpdc_med.runs.listing import Choice, open_run
-from fedpdc_med.runs.predictions import select, spoken
+from fedpdc_med.runs.predictions import display_name, select
 
 HOLDOUT = Choice(split="holdout")
 
@@ -57,7 +57,7 @@ def test_intervals_of_recall_are_those_of_evaluation_the_worst_on_top(run, holdo
     assert list(points.x) == list(found["recall"]) and list(points.y) == [0, 1, 2, 3]
     assert list(points.x - points.error_x.arrayminus) == pytest.approx(found["low"])
     assert list(points.x + points.error_x.array) == pytest.approx(found["high"])
-    assert list(figure.layout.yaxis.ticktext) == [spoken(name) for name in found["class"]]
+    assert list(figure.layout.yaxis.ticktext) == [display_name(name) for name in found["class"]]
     assert figure.layout.yaxis.range == (3.5, -0.5)  # the first row is at the top
     assert [note.text for note in figure.layout.annotations] == ["5/20", "16/20", "18/20", "19/20"]
     axes = paper(chart)

@@ -8,6 +8,7 @@ from fedpdc_med.runs.predictions import (
     TEXT_COLUMNS,
     called_class,
     classes_of,
+    display_name,
     one_model,
     patient_codes,
     patients_of,
@@ -15,7 +16,6 @@ from fedpdc_med.runs.predictions import (
     read_predictions,
     reported_split,
     select,
-    spoken,
     true_class,
     validate,
 )
@@ -104,7 +104,7 @@ def test_the_reported_split_is_the_one_that_chose_nothing(frame_of):
 
 
 def test_covid_is_written_as_clinicians_do():
-    assert [spoken(name) for name in ("covid-19", "normal")] == ["COVID-19", "normal"]
+    assert [display_name(name) for name in ("covid-19", "normal")] == ["COVID-19", "normal"]
 
 
 # ---- files

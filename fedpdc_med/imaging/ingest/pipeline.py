@@ -18,7 +18,7 @@ from fedpdc_med.imaging.dicom.deidentify import dicom_name, site_key
 from fedpdc_med.imaging.ingest.journal import Journal
 from fedpdc_med.imaging.ingest.labels import Labels
 from fedpdc_med.imaging.ingest.sources import IngestOptions, batches_of, fingerprint_of, records_of
-from fedpdc_med.imaging.ingest.verdicts import settle, with_splits
+from fedpdc_med.imaging.ingest.verdicts import final_verdicts, with_splits
 from fedpdc_med.imaging.records import FilmRecord, Outcome, Reason, Verdict
 from fedpdc_med.imaging.store import read_store, write_report, write_store
 
@@ -89,7 +89,7 @@ def ingest(
         return _finished(folder, fingerprint)
     with Journal(folder / ".ingest", fingerprint, size) as journal:
         began, replaced = _examine_all(records, journal, options, processes or cores(), seconds)
-        outcomes, group_of = settle(journal.outcomes, read_store(without).manifest if without else None)
+        outcomes, group_of = final_verdicts(journal.outcomes, read_store(without).manifest if without else None)
         accepted = [place for place, outcome in outcomes.items() if outcome.verdict == Verdict.ACCEPTED]
         groups = [group_of[place] for place in accepted]
         if write_dicom:

@@ -9,7 +9,7 @@ from fedpdc_med.imaging.records import Outcome, Reason, Verdict
 from fedpdc_med.imaging.splits import TRAIN_TEST, split_by_group
 
 
-def settle(
+def final_verdicts(
     outcomes: dict[int, Outcome], reference: pd.DataFrame | None = None
 ) -> tuple[dict[int, Outcome], dict[int, int]]:
     """The final verdicts; of equal films the first in the sorted list is kept, whichever was read first.

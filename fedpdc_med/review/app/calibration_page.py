@@ -7,7 +7,7 @@ from fedpdc_med.review.app.widgets import show
 from fedpdc_med.review.sections import calibration as described
 from fedpdc_med.runs.directory import Run
 from fedpdc_med.runs.listing import Choice
-from fedpdc_med.runs.predictions import spoken
+from fedpdc_med.runs.predictions import display_name
 
 
 def page(run: Run, choice: Choice) -> None:
@@ -15,7 +15,7 @@ def page(run: Run, choice: Choice) -> None:
         "Probabilities of",
         [None, *run.classes],
         key="calibration_class",
-        format_func=lambda one: described.PREDICTED if one is None else spoken(one),
+        format_func=lambda one: described.PREDICTED if one is None else display_name(one),
     )
     show(kept(described.probabilities, run, choice, label))
     labels = None
@@ -26,7 +26,7 @@ def page(run: Run, choice: Choice) -> None:
                 run.classes,
                 kept(described.first_drawn, run, choice),
                 key=f"curves {run.name} {choice.model} {choice.split}",
-                format_func=spoken,
+                format_func=display_name,
             )
         )
     show(kept(described.ranking, run, choice, labels))

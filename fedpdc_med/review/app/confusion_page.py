@@ -16,7 +16,7 @@ from fedpdc_med.review.sections import chosen
 from fedpdc_med.review.sections import confusion as described
 from fedpdc_med.runs.directory import Run
 from fedpdc_med.runs.listing import Choice
-from fedpdc_med.runs.predictions import GLOBAL, spoken
+from fedpdc_med.runs.predictions import GLOBAL, display_name
 
 BESIDE = 6  # classes up to which cells are readable on half a page
 FILMS_A_PAGE, ACROSS = 6, 2
@@ -68,7 +68,11 @@ def choose_cell(run: Run, counts: pd.DataFrame, cells: pd.DataFrame) -> Cell:
 def in_words(cell: Cell, counts: pd.DataFrame) -> str:
     true, called = cell
     number, total = int(counts.at[true, called]), int(counts.loc[true].to_numpy().sum())  # type: ignore[arg-type]
-    what = f"{spoken(true)} classified correctly" if true == called else f"{spoken(true)} predicted as {spoken(called)}"
+    what = (
+        f"{display_name(true)} classified correctly"
+        if true == called
+        else f"{display_name(true)} predicted as {display_name(called)}"
+    )
     return f"{what}: {number} of {total}"
 
 
@@ -96,7 +100,7 @@ def draw_matrix(run: Run, counts: pd.DataFrame, cell: Cell) -> None:
 
 def clickable(matrix: go.Figure, counts: pd.DataFrame) -> go.Figure:
     """A heat map reports no clicks to Streamlit, so invisible markers on its cells report them."""
-    names, number, values = [drawn(spoken(str(name))) for name in counts.index], len(counts), counts.to_numpy()
+    names, number, values = [drawn(display_name(str(name))) for name in counts.index], len(counts), counts.to_numpy()
     cells = [(row, column) for row in range(number) for column in range(number)]
     matrix.add_scatter(
         x=[column for _, column in cells],
@@ -151,7 +155,7 @@ def draw_films(run: Run, choice: Choice, some: pd.DataFrame, called: str) -> Non
                     st.image(picture, width="stretch", alt=f"Film {row.film} and its Grad-CAM map")
                 site = str(row.site)
                 facts = [REFERENCE_SET if site == REFERENCE else run.title_of(site), row.view, row.sex, row.age_band]
-                st.markdown(plain(f"Predicted as {spoken(called)} with probability {row.confidence:.2f}"))
+                st.markdown(plain(f"Predicted as {display_name(called)} with probability {row.confidence:.2f}"))
                 about = ", ".join(str(fact) for fact in facts if fact)
                 st.caption(plain(f"Film {row.film}" + (f" · {about}" if about else "")))
 

@@ -13,7 +13,7 @@ from fedpdc_med.review.sections import chosen
 from fedpdc_med.review.sections import operating_points as described
 from fedpdc_med.runs.directory import Run
 from fedpdc_med.runs.listing import Choice
-from fedpdc_med.runs.predictions import spoken
+from fedpdc_med.runs.predictions import display_name
 
 RULES: dict[str, Rule] = {
     "best balance (Youden)": "youden",
@@ -28,7 +28,7 @@ def page(run: Run, choice: Choice) -> None:
     left, middle, right = st.columns(3)
     if st.session_state.get(LABEL) not in run.classes:
         st.session_state[LABEL] = next(name for name in run.classes if name != normal_class(run.classes))
-    label = left.selectbox("Class", run.classes, key=LABEL, format_func=spoken)
+    label = left.selectbox("Class", run.classes, key=LABEL, format_func=display_name)
     found: Threshold | None = None
     by: tuple[Rule, float] | tuple[()] = ()
     if where:
@@ -53,7 +53,7 @@ def explore(run: Run, choice: Choice, frame: pd.DataFrame, label: str, found: Th
     places = described.decimals(start)
     key = f"operating_at {run.name} {choice.model} {choice.split} {label} {start:.{places}f}"
     at = sliding.slider("Threshold", 0.0, 1.0, start, 10.0**-places, format=f"%.{places}f", key=key)
-    asked = f"Your prevalence of {plain(spoken(label))} (%)"
+    asked = f"Your prevalence of {plain(display_name(label))} (%)"
     percent = prevailing.number_input(asked, 0.0, 100.0, 10.0, 1.0, key="operating_prevalence")
     if not known or at != start:
         st.info(described.OWN)

@@ -13,7 +13,7 @@ from fedpdc_med.review.sections import chosen, decisions, named
 from fedpdc_med.review.signoff import LONGEST_COMMENT, LONGEST_NAME, VERDICTS, model_hash, read_decisions, sign
 from fedpdc_med.runs.directory import Run
 from fedpdc_med.runs.listing import Choice, reported
-from fedpdc_med.runs.predictions import spoken
+from fedpdc_med.runs.predictions import display_name
 
 SAID, LOOKED_AT, TURN = "signoff_said", "signoff_looked_at", "signoff_turn"
 
@@ -33,7 +33,7 @@ def page(run: Run, choice: Choice) -> None:
 
 def seen(run: Run, choice: Choice) -> dict[str, str]:
     """What the reviewer is shown of each class, as it is stored with the decision."""
-    found: list[dict[Any, Any]] = per_class_recall(chosen(run, choice), choice.method).to_dict("records")
+    found: list[dict[Any, Any]] = per_class_recall(chosen(run, choice), choice.interval).to_dict("records")
     return {
         row["class"]: f"recall {two_decimals(row['recall'])}, {row['correct']} of {row['total']} {named(choice.split)}"
         for row in found
@@ -52,7 +52,7 @@ def ask(run: Run, shown: dict[str, str], model: str) -> None:
     if said := st.session_state.pop(SAID, None):
         st.success(plain(said), icon=":material/check:")
     with st.form("signoff", clear_on_submit=False):
-        labels = st.multiselect("Classes", run.classes, key=f"signoff_classes {form}", format_func=spoken)
+        labels = st.multiselect("Classes", run.classes, key=f"signoff_classes {form}", format_func=display_name)
         verdict = st.radio("Decision", VERDICTS, index=None, horizontal=True, key=f"signoff_verdict {form}")
         reviewer = st.text_input("Your name", max_chars=LONGEST_NAME, key="signoff_name")
         comment = st.text_area("Comment or conditions", max_chars=LONGEST_COMMENT, key=f"signoff_comment {form}")
@@ -72,7 +72,7 @@ def ask(run: Run, shown: dict[str, str], model: str) -> None:
         st.error(plain(f"Not signed: {error}."), icon=":material/error:")
         return
     st.session_state[TURN] = turn + 1
-    st.session_state[SAID] = f"Signed: {made[0].verdict}, {', '.join(spoken(one.label) for one in made)}."
+    st.session_state[SAID] = f"Signed: {made[0].verdict}, {', '.join(display_name(one.label) for one in made)}."
     st.rerun()
 
 

@@ -11,7 +11,7 @@ from fedpdc_med.evaluation.discrimination import discrimination, precision_recal
 from fedpdc_med.review.sections import chosen, films_of, without_empty
 from fedpdc_med.runs.directory import Run
 from fedpdc_med.runs.listing import Choice
-from fedpdc_med.runs.predictions import spoken
+from fedpdc_med.runs.predictions import display_name
 
 PREDICTED = "the predicted class"
 MOST_CURVES = 6
@@ -22,7 +22,7 @@ def probabilities(run: Run, choice: Choice, label: str | None = None) -> Section
     """Calibration, with the curve of one class or of the predicted one."""
     frame = chosen(run, choice)
     overall, curve = calibration(frame), reliability(frame, label)
-    of = PREDICTED if label is None else spoken(label)
+    of = PREDICTED if label is None else display_name(label)
     numbers = (
         Number("Brier score", f"{overall.brier:.3f}", ("0 is best, 2 worst; all classes together",)),
         Number(
@@ -61,7 +61,7 @@ def ranking(run: Run, choice: Choice, labels: tuple[str, ...] | None = None) -> 
     shown = hardest(table, run.classes) if labels is None else labels
     charts: tuple[Chart, ...] = ()
     if shown:
-        marks = {"order": [spoken(name) for name in run.classes]}
+        marks = {"order": [display_name(name) for name in run.classes]}
         charts = (
             Chart(
                 "curves",
@@ -101,13 +101,15 @@ def first_drawn(run: Run, choice: Choice) -> list[str]:
 
 
 def _curves(frame: pd.DataFrame, labels: tuple[str, ...], which: Curve, x: str, y: str) -> pd.DataFrame:
-    parts = [which(frame, label)[[x, y]].set_axis(["x", "y"], axis=1).assign(name=spoken(label)) for label in labels]
+    parts = [
+        which(frame, label)[[x, y]].set_axis(["x", "y"], axis=1).assign(name=display_name(label)) for label in labels
+    ]
     return pd.concat(parts, ignore_index=True)
 
 
 def areas_text(table: pd.DataFrame) -> pd.DataFrame:
     """From `discrimination`."""
-    shown = pd.DataFrame({"class": table["class"].map(spoken)})
+    shown = pd.DataFrame({"class": table["class"].map(display_name)})
     counted = zip(table["positives"], table["negatives"], strict=True)
     shown["films of the class"] = [f"{m} of {m + n}" for m, n in counted]
     for name, title in (("auc", "AUC"), ("ap", "average precision")):

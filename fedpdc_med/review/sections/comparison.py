@@ -7,7 +7,7 @@ from fedpdc_med.evaluation.paired import Comparison, compare
 from fedpdc_med.review.sections import chosen, films_of, without_empty
 from fedpdc_med.runs.directory import Run
 from fedpdc_med.runs.listing import Choice, films
-from fedpdc_med.runs.predictions import spoken
+from fedpdc_med.runs.predictions import display_name
 
 CLEAR = 0.05  # Holm-adjusted p below which a difference counts as significant
 
@@ -44,7 +44,7 @@ def differences(table: pd.DataFrame) -> Chart:
     reach = min(1.05, ends * 1.15 + 0.02) if ends == ends else 1.05
     frame = pd.DataFrame(
         {
-            "name": table["class"].map(spoken),
+            "name": table["class"].map(display_name),
             "value": table["difference"],
             **table[["low", "high"]],
             "open": ~(table["p_holm"] < CLEAR),
@@ -66,8 +66,8 @@ def verdict(found: Comparison) -> str:
     change = "the same" if size == "0.00" else f"{size} {'higher' if better else 'lower'}"
     change += f" (95% CI {signed(row['low'])} to {signed(row['high'])})"
     clear = found.by_class[found.by_class["p_holm"] < CLEAR]
-    up = [spoken(name) for name in clear.loc[clear["difference"] > 0, "class"]]
-    down = [spoken(name) for name in clear.loc[clear["difference"] < 0, "class"]]
+    up = [display_name(name) for name in clear.loc[clear["difference"] > 0, "class"]]
+    down = [display_name(name) for name in clear.loc[clear["difference"] < 0, "class"]]
     parts = [f"On the {count(found.films, 'film')} that both runs predicted, the second run's accuracy is {change}."]
     if up:
         parts.append(f"Recall is higher for: {', '.join(up)}.")
@@ -82,7 +82,7 @@ def differences_text(table: pd.DataFrame) -> pd.DataFrame:
     rows = table.to_dict("records")
     shown = pd.DataFrame(
         {
-            "class": table["class"].map(spoken),
+            "class": table["class"].map(display_name),
             "films": table["total"],
             "first": table["first"].map(two_decimals),
             "second": table["second"].map(two_decimals),

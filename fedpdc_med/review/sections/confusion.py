@@ -9,7 +9,7 @@ from fedpdc_med.evaluation.confusion import MISSED, by_row, confusion, dangerous
 from fedpdc_med.review.sections import chosen
 from fedpdc_med.runs.directory import Run
 from fedpdc_med.runs.listing import Choice
-from fedpdc_med.runs.predictions import spoken
+from fedpdc_med.runs.predictions import display_name
 
 BOTH, COUNTS = 12, 25  # up to so many classes a cell has room for count and %, or for the count
 MOST_MISTAKES = 12
@@ -40,7 +40,7 @@ def matrix_chart(counts: pd.DataFrame, shown: tuple[str, str] | None = None) -> 
         text = counts.astype(str).where(counts > 0, "") if len(classes) > BOTH else _with_shares(counts, shares)
     return Chart(
         "matrix",
-        shares.rename(index=spoken, columns=spoken),
+        shares.rename(index=display_name, columns=display_name),
         ("Predicted class", "True class"),
         "Confusion matrix: films of each true class by predicted class",
         {"text": text, "span": (0, 1), "shade": "Proportion of row", "outlined": outlined, "square": True},

@@ -10,7 +10,7 @@ from fedpdc_med.review.sections import chosen, films_of
 from fedpdc_med.review.signoff import disputed, model_hash, read_decisions, standing
 from fedpdc_med.runs.directory import Run
 from fedpdc_med.runs.listing import Choice, reported
-from fedpdc_med.runs.predictions import spoken
+from fedpdc_med.runs.predictions import display_name
 
 
 def current(run: Run, choice: Choice) -> Section:
@@ -20,7 +20,7 @@ def current(run: Run, choice: Choice) -> Section:
     if model is None:
         why = "This run has no global model (its method shares none), so there is nothing to sign off."
         return Section(title, (why,), level="info")
-    found = per_class_recall(frame, choice.method)
+    found = per_class_recall(frame, choice.interval)
     recall: dict[str, Any] = {row["class"]: row for row in found.to_dict("records")}
     stands, rows = standing(read_decisions(run.folder), run.classes, model), []
     for stand in stands:
@@ -28,7 +28,7 @@ def current(run: Run, choice: Choice) -> Section:
         inside = between(row["low"], row["high"])
         rows.append(
             {
-                "class": spoken(stand.label),
+                "class": display_name(stand.label),
                 "recall (95% CI)": two_decimals(row["recall"]) + (f" ({inside})" if inside else ""),
                 "correct": f"{row['correct']} of {row['total']}",
                 "decision": stand.words,
@@ -42,7 +42,7 @@ def current(run: Run, choice: Choice) -> Section:
             "Decisions made on another model do not apply to this one. Review its numbers and decide again."
         )
     if open_questions := disputed(stands):
-        sentences.append(f"Reviewers disagree on: {', '.join(map(spoken, open_questions))}.")
+        sentences.append(f"Reviewers disagree on: {', '.join(map(display_name, open_questions))}.")
     if not table["by"].any():
         table = table.drop(columns=["by", "comment"])
     note = f"Recall on {films_of(choice.split)}, regardless of the sidebar."
@@ -60,7 +60,7 @@ def history(run: Run) -> Section:
     table = pd.DataFrame(
         {
             "time (UTC)": one.time.replace("T", " ").removesuffix("+00:00"),
-            "class": spoken(one.label),
+            "class": display_name(one.label),
             "decision": one.verdict,
             "by": one.reviewer,
             "numbers shown": one.seen,

@@ -27,7 +27,7 @@ from fedpdc_med.evaluation.operating_points import (
 from fedpdc_med.review.sections import chosen, films_of, without_empty
 from fedpdc_med.runs.directory import Run
 from fedpdc_med.runs.listing import Choice
-from fedpdc_med.runs.predictions import select, spoken
+from fedpdc_med.runs.predictions import display_name, select
 
 CHOOSING = ("weighting", "local")  # films on which a threshold may be chosen, the balanced ones first
 WHICH = {"weighting": "the weighting films", "local": "the local test films"}
@@ -88,7 +88,7 @@ def every_class(run: Run, choice: Choice, rule: Rule = "youden", wanted: float =
 
 
 def _row(frame: pd.DataFrame, found: Threshold) -> dict[str, str]:
-    label = spoken(found.label)
+    label = display_name(found.label)
     if math.isnan(found.value):
         return {"class": label, "threshold": NOT_ESTIMABLE, "note": found.note}
     at = threshold_table(frame, found.label, [usable(found.value)]).iloc[0]
@@ -116,8 +116,8 @@ def at_threshold(
     below = {
         "sensitivity": f"{int(row['tp'])} of {positives} films at or above the threshold",
         "specificity": f"{int(row['tn'])} of {negatives} other films correctly below the threshold",
-        "ppv": f"of films predicted as {spoken(label)}, at {percent:g}% prevalence",
-        "npv": f"of films not predicted as {spoken(label)}, at {percent:g}% prevalence",
+        "ppv": f"of films predicted as {display_name(label)}, at {percent:g}% prevalence",
+        "npv": f"of films not predicted as {display_name(label)}, at {percent:g}% prevalence",
     }
     numbers = []
     for name, what in below.items():
@@ -133,7 +133,7 @@ def at_threshold(
         marks,
     )
     note = (
-        f"Black line: the threshold on the slider. One-vs-rest: a film is predicted as {spoken(label)} when its "
+        f"Black line: the threshold on the slider. One-vs-rest: a film is predicted as {display_name(label)} when its "
         "probability is at or above the threshold, whatever the probabilities of the other classes. The CIs of PPV and "
         "NPV combine the ends of those of sensitivity and specificity."
     )
@@ -163,7 +163,7 @@ def by_rest(frame: pd.DataFrame, label: str, at: float, percent: float) -> tuple
     rest = predictive_by_rest(frame, label, at, percent / 100)
     if len(rest) < 2:
         return ()
-    each = ", ".join(f"{spoken(row['class'])} {two_decimals(row['ppv'])}" for row in rest.to_dict("records"))
+    each = ", ".join(f"{display_name(row['class'])} {two_decimals(row['ppv'])}" for row in rest.to_dict("records"))
     return (
         "PPV and NPV assume that your other patients have the same class mix as these films. If they all had one class "
         f"instead, PPV would be: {each}.",
@@ -173,7 +173,7 @@ def by_rest(frame: pd.DataFrame, label: str, at: float, percent: float) -> tuple
 def caveats(frame: pd.DataFrame, label: str, found: Threshold | None) -> list[str]:
     said = []
     if not (frame["label"] == label).any():
-        said.append(f"There are no films of {spoken(label)} here: its sensitivity is not estimable.")
+        said.append(f"There are no films of {display_name(label)} here: its sensitivity is not estimable.")
     if found is not None and found.note:
         said.append(as_sentence(found.note))
     return said

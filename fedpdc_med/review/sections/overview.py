@@ -12,7 +12,7 @@ from fedpdc_med.review.sections import chosen, films_of, named
 from fedpdc_med.review.signoff import model_hash
 from fedpdc_med.runs.directory import Run
 from fedpdc_med.runs.listing import Choice, reported
-from fedpdc_med.runs.predictions import spoken
+from fedpdc_med.runs.predictions import display_name
 
 CAUTION = (
     "These are estimates: read them with their 95% CIs. The worst class was picked after seeing the results; its CI "
@@ -53,7 +53,7 @@ def uses(run: Run, choice: Choice) -> Section:
     found, recall = None, None
     if run.status == "finished":
         choice = reported(run, choice)
-        found, recall = numbers_of(run, choice), per_class_recall(chosen(run, choice), choice.method)
+        found, recall = numbers_of(run, choice), per_class_recall(chosen(run, choice), choice.interval)
     return Section(
         "",
         parts=(
@@ -73,7 +73,7 @@ def sites(run: Run) -> Section:
     counts = facts.training_films(run)
     charts: tuple[Chart, ...] = ()
     if len(counts.columns) and len(counts):
-        named = counts.rename(index=run.title_of, columns=spoken)
+        named = counts.rename(index=run.title_of, columns=display_name)
         charts = (Chart("bars", named, ("Training films", "Site"), "Training films per class, one bar per site"),)
     empty = "No round has been recorded yet, so the sites are not known."
     return Section("Sites and training films", charts=charts, tables=(Table("", facts.sites_table(run), empty),))
@@ -82,7 +82,7 @@ def sites(run: Run) -> Section:
 def numbers_of(run: Run, choice: Choice) -> Headline:
     chosen(run, choice)
     assert run.predictions is not None
-    return headline(run.predictions, choice.method, model=choice.model, split=choice.split)
+    return headline(run.predictions, choice.interval, model=choice.model, split=choice.split)
 
 
 def on_the_same_films(choice: Choice) -> Choice | None:
@@ -95,7 +95,7 @@ def on_the_same_films(choice: Choice) -> Choice | None:
 
 
 def worst_named(run: Run, choice: Choice, found: Headline) -> str:
-    return facts.worst_named(found.worst, per_class_recall(chosen(run, choice), choice.method))
+    return facts.worst_named(found.worst, per_class_recall(chosen(run, choice), choice.interval))
 
 
 def inside(estimate: Estimate) -> str:

@@ -13,17 +13,17 @@ from fedpdc_med.review.model_facts import is_medical
 from fedpdc_med.review.sections import chosen, films_of, named, without_empty
 from fedpdc_med.runs.directory import Run
 from fedpdc_med.runs.listing import Choice, films, open_run, solo_beside
-from fedpdc_med.runs.predictions import GLOBAL, select, spoken
+from fedpdc_med.runs.predictions import GLOBAL, display_name, select
 
 MANY, ACROSS = 12, 6  # columns up to which numbers fit into the cells of a picture, and text into those of a table
 BY_SITE = ("local", "external")
 
 
 def per_class(run: Run, choice: Choice) -> Section:
-    found = per_class_recall(chosen(run, choice), choice.method)
+    found = per_class_recall(chosen(run, choice), choice.interval)
     shown = pd.DataFrame(
         {
-            "name": found["class"].map(spoken),
+            "name": found["class"].map(display_name),
             **found[["low", "high"]],
             "value": found["recall"],
             "open": found["small"],
@@ -57,7 +57,7 @@ def recall_text(found: pd.DataFrame) -> pd.DataFrame:
     """From `per_class_recall`."""
     shown = pd.DataFrame(
         {
-            "class": found["class"].map(spoken),
+            "class": found["class"].map(display_name),
             "correct": [_of(row, f"0/{row['total']}") for row in found.to_dict("records")],
             "recall": found["recall"].map(two_decimals),
             "95% CI": list(map(between, found["low"], found["high"])),
@@ -76,7 +76,7 @@ def by_round(run: Run) -> Section:
     whose = "mean of the sites' own models" if run.method == "solo" else "global model"
     chart = Chart(
         "lines",
-        table.rename(columns=spoken),
+        table.rename(columns=display_name),
         ("Round", "Recall"),
         "Recall of each class after each round",
         {"bold": MACRO},
@@ -99,7 +99,7 @@ def by_site(run: Run, choice: Choice) -> Section:
 
 
 def _site_matrix(run: Run, choice: Choice) -> Section | None:
-    table = site_by_class(films(run, choice), choice.method)
+    table = site_by_class(films(run, choice), choice.interval)
     if len(table) == 0 or set(table["site"]) <= {""}:
         return None
     filled = table[table["total"] > 0]
@@ -120,7 +120,7 @@ def by_site_text(run: Run, table: pd.DataFrame) -> pd.DataFrame:
     texts = pd.Series([recall_of(row) for row in table.to_dict("records")], table.index)
     if len(run.classes) <= ACROSS:
         return _wide(run, table, texts).rename_axis("site").reset_index()
-    long = {"site": table["site"].map(run.title_of), "class": table["class"].map(spoken), "recall": texts}
+    long = {"site": table["site"].map(run.title_of), "class": table["class"].map(display_name), "recall": texts}
     return pd.DataFrame(long)[table["total"] > 0]
 
 
@@ -170,7 +170,7 @@ def _wide(run: Run, table: pd.DataFrame, values: pd.Series) -> pd.DataFrame:
     """One row per site, one column per class, both with the names that people read."""
     wide = table.assign(value=values).pivot(index="site", columns="class", values="value")
     wide = wide.loc[list(dict.fromkeys(table["site"])), run.classes]
-    return wide.rename(index=run.title_of, columns=spoken)
+    return wide.rename(index=run.title_of, columns=display_name)
 
 
 def recall_of(row: dict[Any, Any]) -> str:

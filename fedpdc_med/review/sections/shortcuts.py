@@ -20,7 +20,7 @@ from fedpdc_med.review.film_images import REFERENCE, ImageSample, RunImages, gat
 from fedpdc_med.review.model_facts import is_medical
 from fedpdc_med.runs.directory import Run
 from fedpdc_med.runs.listing import unfinished
-from fedpdc_med.runs.predictions import spoken
+from fedpdc_med.runs.predictions import display_name
 
 MOST_FILMS = 8000
 MOST_NAMES = 3
@@ -69,7 +69,7 @@ def describe(finding: Finding, classes: list[str]) -> Section:
 
 def areas(finding: Finding) -> Chart:
     shown = finding.table.head(MOST_AREAS)
-    names = [f"{spoken(str(name))} ({n})" for name, n in zip(shown["target"], shown["films"], strict=True)]
+    names = [f"{display_name(str(name))} ({n})" for name, n in zip(shown["target"], shown["films"], strict=True)]
     frame = pd.DataFrame({"name": names, "value": shown["auc"], **shown[["low", "high"]]})
     frame["warn"] = shown["low"] >= ALARM_AUC
     lines = {"chance": 0.5, "possible risk": WATCH_AUC, "high risk": ALARM_AUC}
@@ -80,7 +80,7 @@ def areas(finding: Finding) -> Chart:
 def source_counts(table: pd.DataFrame, classes: list[str]) -> pd.DataFrame:
     """From `source_by_label`, in the order of the classes."""
     ordered = table[[name for name in classes if name in table.columns]]
-    shown = ordered.rename(columns={name: spoken(str(name)) for name in table.columns}).reset_index()
+    shown = ordered.rename(columns={name: display_name(str(name)) for name in table.columns}).reset_index()
     return shown.assign(source=[str(name) or "not recorded" for name in shown["source"]])
 
 
@@ -137,7 +137,7 @@ def _shape(films: ImageSample, seed: int) -> tuple[list[Finding], list[str]]:
     left_out = f"Class from the shape: {unknown} films of unknown height and width were not checked; ingest them again."
     unseen = sorted(set(films.labels) - set(finding.table["target"]))
     if unseen and finding.verdict == "fine":  # no all-clear where a class could not be looked at
-        names = ", ".join(map(spoken, unseen))
+        names = ", ".join(map(display_name, unseen))
         sentence = f"Too few films of known height and width: {names}. {finding.sentence}"
         finding = replace(finding, verdict="not estimable", sentence=sentence)
     return [finding], [left_out]

@@ -10,13 +10,13 @@ from fedpdc_med.review.sections import chosen, films_of
 from fedpdc_med.review.sections.recall import ACROSS, recall_of
 from fedpdc_med.runs.directory import Run
 from fedpdc_med.runs.listing import Choice
-from fedpdc_med.runs.predictions import spoken
+from fedpdc_med.runs.predictions import display_name
 
 NAMES = {"sex": "sex", "age_band": "age band", "view": "view"}
 
 
 def by_attribute(run: Run, choice: Choice) -> Section:
-    table = subgroup_recall(chosen(run, choice), choice.method)
+    table = subgroup_recall(chosen(run, choice), choice.interval)
     recorded = [name for name in ATTRIBUTES if (table["attribute"] == name).any()]
     absent = [NAMES[name] for name in ATTRIBUTES if name not in recorded]
     sentences = [f"Recall per class and subgroup, on {films_of(choice.split)}."]
@@ -40,10 +40,10 @@ def in_words(table: pd.DataFrame, attribute: str, classes: list[str]) -> pd.Data
     cells = [(str(row["value"]), str(row["class"]), _cell(row)) for row in mine.to_dict("records")]
     if len(classes) > ACROSS:
         named = NAMES[attribute]
-        return pd.DataFrame([{named: v, "class": spoken(c), "recall (95% CI)": text} for v, c, text in cells])
+        return pd.DataFrame([{named: v, "class": display_name(c), "recall (95% CI)": text} for v, c, text in cells])
     wide: dict[str, dict[str, str]] = {}
     for value, label, text in cells:
-        wide.setdefault(value, {NAMES[attribute]: value})[spoken(label)] = text
+        wide.setdefault(value, {NAMES[attribute]: value})[display_name(label)] = text
     return pd.DataFrame(list(wide.values()))
 
 
