@@ -74,9 +74,9 @@ def test_a_finished_run_says_that_nothing_was_trained(give, tmp_path, capsys, mo
 
 
 def test_a_name_that_no_job_can_carry_is_refused_at_once(give, tmp_path):
-    with pytest.raises(UserError, match="--name First: a run's folder has lower-case"):
+    with pytest.raises(UserError, match=r"--name First: .*lower-case"):
         give(name="First")
-    with pytest.raises(UserError, match="Trial1: a run's folder has lower-case"):
+    with pytest.raises(UserError, match=r"Trial1: .*lower-case"):
         try_out(out=tmp_path / "Trial1")
 
 
@@ -84,7 +84,7 @@ def test_a_name_that_no_job_can_carry_is_refused_at_once(give, tmp_path):
     ("theirs", "ours", "word"),
     [
         (AuthorizationError("no"), UserError, "role lead"),
-        (NoConnection("no"), WorkFailed, "does not answer"),
+        (NoConnection("no"), WorkFailed, "check that it is running"),
         (SessionClosed("the session is closed on server"), WorkFailed, "closed on server"),
         (InternalError("missing meta"), WorkFailed, "missing meta"),
     ],
