@@ -457,6 +457,24 @@ def film():
 
 
 @pytest.fixture
+def mistake(monkeypatch, capsys) -> Callable[..., str]:
+    """mistake(argument, ...): what `fedpdc` says of a user's mistake, in its one line."""
+
+    def said(*arguments: str) -> str:
+        from fedpdc_med.cli import main
+
+        monkeypatch.setattr("sys.argv", ["fedpdc", *arguments])
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        error = capsys.readouterr().err
+        assert stopped.value.code == 2, error
+        assert len(error.strip().splitlines()) == 1 and "Traceback" not in error, error
+        return error
+
+    return said
+
+
+@pytest.fixture
 def fedpdc_home(tmp_path, monkeypatch) -> Path:
     monkeypatch.setenv("FEDPDC_HOME", str(tmp_path / "home"))
     return tmp_path / "home"

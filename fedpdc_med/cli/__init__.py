@@ -15,7 +15,7 @@ from fedpdc_med.cli.terminal import errors
 from fedpdc_med.common.errors import UserError, WorkFailed
 from fedpdc_med.common.interrupts import INTERRUPTED, STOPPED, ends_at_once
 from fedpdc_med.common.paths import home
-from fedpdc_med.common.processes import cores
+from fedpdc_med.common.processes import cores, start_server
 
 # Click's exception, or that of the copy of Click that newer versions of Typer include.
 UsageMistake: type[Exception] = next(one for one in typer.BadParameter.__mro__ if one.__name__ == "ClickException")
@@ -59,6 +59,7 @@ def resume(
 
     Example: fedpdc resume fedpdc-data/runs/digits-fedpdc-quick-seed0
     """
+    start_server()
     from fedpdc_med.benchmarks.run import resume as resume_benchmark
     from fedpdc_med.runs.directory import read_run
     from fedpdc_med.runs.schema import BenchmarkRun, FederationRun

@@ -12,7 +12,7 @@ from fedpdc_med.cli.terminal import console, errors, print_section, print_table
 from fedpdc_med.common.errors import UserError
 from fedpdc_med.common.interrupts import ends_at_once
 from fedpdc_med.common.paths import home
-from fedpdc_med.common.processes import cores
+from fedpdc_med.common.processes import cores, start_server
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -80,6 +80,7 @@ def run_experiment(
 
       fedpdc benchmark run cifar10-cnn-b0.1 --method fedpdc --set correction=soft-accuracy --data ~/data
     """
+    start_server()
     from fedpdc_med.benchmarks import catalogue, results
     from fedpdc_med.benchmarks import run as benchmark
     from fedpdc_med.methods import make_method

@@ -28,7 +28,7 @@ from fedpdc_med.cli.terminal import console, print_section, print_table
 from fedpdc_med.common.errors import UserError
 from fedpdc_med.common.interrupts import ends_at_once
 from fedpdc_med.common.paths import home, program, shipped, site_store
-from fedpdc_med.common.processes import cores
+from fedpdc_med.common.processes import cores, start_server
 
 if TYPE_CHECKING:
     from fedpdc_med.runs.directory import Run
@@ -74,6 +74,7 @@ def simulate(
 
       fedpdc simulate --method fedpdc --set correction=proximal --set strength=0.1
     """
+    start_server()
     from fedpdc_med.hospitals.build import plan_for
     from fedpdc_med.hospitals.site import load_sites
     from fedpdc_med.methods import make_method

@@ -96,7 +96,7 @@ processes.PRELOADED.clear()
 workers = processes.Workers(2)
 workers.open(functools.partial, eval)
 for _ in range(2):
-    workers.submit("print('at work', flush=True), {SLEEP}")
+    workers.submit("__import__('os').write(1, b'at work\\\\n'), {SLEEP}")
 __import__('time').sleep(60)
 """
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as parent:

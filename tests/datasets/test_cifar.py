@@ -270,7 +270,7 @@ def test_wrong_binary_files_are_named_with_what_was_found(tmp_path: Path) -> Non
     assert "data_batch_3.bin: image 1 has label 10, but CIFAR-10 has labels 0 to 9" in message
     file.unlink()
     message = one_line_error("cifar10", tmp_path)
-    assert "data_batch_3.bin is missing" in message and "fetch" in message
+    assert "data_batch_3.bin is missing" in message and "download" in message
     file.write_bytes(whole)
     (home / CIFAR10.binary_names).write_text("cat\ndog\n", encoding="utf-8")
     assert "batches.meta.txt does not name 10 classes" in one_line_error("cifar10", tmp_path)

@@ -71,7 +71,7 @@ def test_wrong_tiny_imagenet_files_are_named_with_what_was_found(tiny: Path) -> 
     assert "images/n02_2.JPEG is not a readable JPEG" in one_line_error(tiny)
     for picture in file.parent.iterdir():
         picture.unlink()
-    assert "train/n02/images holds no .JPEG file" in one_line_error(tiny)
+    assert "train/n02/images contains no .JPEG file" in one_line_error(tiny)
 
 
 @pytest.mark.parametrize(
