@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="Train across real hospitals with NVIDIA FLARE.")
 app.callback()(needs_flare)
 
+FLARE_STARTS, FLARE_ROUND = 25.0, 1.0  # seconds: until the first round begins, and per round on top of its training
 Seed = Annotated[int, typer.Option(help="Random seed.")]
 RoundsPerJob = Annotated[
     int, typer.Option(min=1, help="Rounds per FLARE job; a site that reconnects joins at the next job.")
@@ -94,11 +95,12 @@ def try_out(
 
     Example: fedpdc federation try --rounds 3
     """
+    from fedpdc_med.engines.estimate import say_beforehand
     from fedpdc_med.engines.flare.coordinator_run import new_name
     from fedpdc_med.engines.flare.jobs import Pace
     from fedpdc_med.engines.flare.parties import Parties
     from fedpdc_med.engines.flare.trial import Trial, scratch, trial_sites
-    from fedpdc_med.hospitals.build import plan_for
+    from fedpdc_med.hospitals.build import local_federation, plan_for
     from fedpdc_med.methods import make_method
     from fedpdc_med.runs.directory import read_run
     from fedpdc_med.simulation.phantoms import open_films
@@ -115,6 +117,9 @@ def try_out(
         made, sources.reference, rounds=rounds, model=model, norm=layers, tau=tau, seed=seed, run=new_name()
     )
     pace = Pace(rounds_per_job, deadline, min_responses, min_sites=len(hospitals), wait=300)
+    one_machine = local_federation(hospitals, sources, plan)
+    one_machine.check()
+    say_beforehand(one_machine, folder, rounds, min(cores(), len(hospitals)), more=FLARE_STARTS + FLARE_ROUND * rounds)
     with scratch() as place, Parties() as parties, following(method, rounds) as on_round:
         trial = Trial(place, hospitals, sources)
         run = trial.begin(folder, plan, overwrite)

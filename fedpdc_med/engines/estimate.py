@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from fedpdc_med.common.console import errors
+from fedpdc_med.common.progress import minutes
 from fedpdc_med.engines.worker import AtSites, Bench, save, this_device
 from fedpdc_med.federation.data import LocalFederation, initial_model
 from fedpdc_med.federation.pooled import selected
@@ -26,29 +27,29 @@ class Estimate:
     bytes: int
 
 
-def say_beforehand(federation: LocalFederation, folder: Path, rounds: int, workers: int, runs: int = 1) -> None:
-    """What `runs` runs like this one need, where that is more than a minute. About: sites and machines differ."""
+def say_beforehand(
+    federation: LocalFederation, folder: Path, rounds: int, workers: int, runs: int = 1, more: float = 0.0
+) -> None:
+    """What `runs` runs like this one need, where that is more than a minute. About: sites and machines differ.
+
+    `more`: seconds that are not training, such as the start of other programs.
+    """
     try:
         one = estimate(federation, rounds, workers)
     except Exception:
         return  # a site that cannot train; the round itself says why
-    if one.seconds * runs < WORTH_SAYING:
+    seconds = one.seconds * runs + more
+    if seconds < WORTH_SAYING:
         return
     what = f"{runs} runs of {rounds} rounds" if runs > 1 else f"{rounds} rounds"
-    disk, free = one.bytes * runs, shutil.disk_usage(folder).free
+    there = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
+    disk, free = one.bytes * runs, shutil.disk_usage(there).free
     errors.print(
-        f"{what} will take about {in_words(one.seconds * runs)} with {workers} worker processes, and "
+        f"{what} will take about {minutes(seconds)} with {workers} worker processes, and "
         f"{max(1, round(disk / 1e6)):,} MB of disk in {folder.parent} ({free / 1e9:,.0f} GB free).",
         highlight=False,
         soft_wrap=True,
     )
-
-
-def in_words(seconds: float) -> str:
-    if seconds < 90 * 60:
-        minutes = max(1, round(seconds / 60))
-        return f"{minutes} minute{'s' if minutes > 1 else ''}"
-    return f"{seconds / 3600:.1f} hours"
 
 
 def estimate(federation: LocalFederation, rounds: int, workers: int) -> Estimate:

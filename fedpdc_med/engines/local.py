@@ -44,8 +44,7 @@ def run_rounds(federation: LocalFederation, run: Run, workers: int, label: str, 
         coordinator = Coordinator(federation.plan, federation.coordinator, engine, run)
         if runs:
             say_beforehand(federation, run.folder, rounds - coordinator.progress.round, workers, runs)
-        with progress(label, rounds) as step:
-            step(coordinator.progress.round)
+        with progress(label, rounds, coordinator.progress.round) as step:
             while coordinator.progress.round < rounds:
                 step(1, coordinator.run_round().in_short())
         coordinator.finish()

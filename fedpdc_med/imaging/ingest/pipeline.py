@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from fedpdc_med.common.console import errors
+from fedpdc_med.common.description import count
 from fedpdc_med.common.errors import UserError, WorkFailed
 from fedpdc_med.common.paths import checked_name, key_file, owner_only, site_store
 from fedpdc_med.common.processes import Lost, Workers, cores
@@ -21,6 +23,8 @@ from fedpdc_med.imaging.ingest.sources import IngestOptions, batches_of, fingerp
 from fedpdc_med.imaging.ingest.verdicts import final_verdicts, with_splits
 from fedpdc_med.imaging.records import FilmRecord, Outcome, Reason, Verdict
 from fedpdc_med.imaging.store import read_store, write_report, write_store
+
+MANY = 500  # files, from which their number and the disk they need are worth saying beforehand
 
 
 @dataclass(frozen=True)
@@ -127,7 +131,7 @@ def check_rejects(result: IngestResult, most: float) -> None:
     asked_for = result.verdicts.get((Verdict.REJECTED, Reason.IN_REFERENCE), 0)  # excluded by --exclude
     refused = len(result.report) - result.films - asked_for
     if result.films == 0 or refused > most * len(result.report):
-        (_, reason), count = max(
+        (_, reason), number = max(
             ((v, n) for v, n in result.verdicts.items() if v[0] != Verdict.ACCEPTED), key=lambda item: item[1]
         )
         what = (
@@ -135,7 +139,7 @@ def check_rejects(result: IngestResult, most: float) -> None:
         )
         raise WorkFailed(
             f"{refused + asked_for} of {len(result.report)} files were not accepted, more than --max-rejects {most:g} "
-            f"allows; the most frequent reason is: {reason} ({count}){HINTS.get(reason, '')}; {what}"
+            f"allows; the most frequent reason is: {reason} ({number}){HINTS.get(reason, '')}; {what}"
         )
 
 
@@ -163,10 +167,12 @@ def _examine_all(
     batches = batches_of(tasks)
     accepted = sum(outcome.verdict == Verdict.ACCEPTED for outcome in journal.outcomes.values())
     workers = Workers[FilmRecord, Outcome](min(processes, len(todo)), seconds, ahead=1)
-    with workers, progress("reading films", len(records)) as step:
+    if len(todo) >= MANY:
+        size = max(1, round(len(records) * options.size**2 / 1e6))
+        errors.print(f"{count(len(todo), 'file')} to read; the film store takes up to {size:,} MB.", highlight=False)
+    with workers, progress("reading films", len(records), len(done)) as step:
         workers.open(_start, options)
         began = time.perf_counter()
-        step(len(done))
         for index, result in workers.stream(tasks, batches):
             outcome = _lost(result, seconds) if isinstance(result, Lost) else result
             accepted += outcome.verdict == Verdict.ACCEPTED
