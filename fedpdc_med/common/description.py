@@ -42,7 +42,7 @@ class Chart:
     | bars | the parts of one bar, one column each | |
     | pairs | name, first, second | first, second: what they are |
     | curves | name, x, y; low, high if there is a band | diagonal, lines {word: place}, order of the colours |
-    | reliability | from, to, count, promised, observed, low, high | |
+    | reliability | from, to, count, predicted, observed, low, high | |
     """
 
     kind: Literal["intervals", "matrix", "lines", "bars", "pairs", "curves", "reliability"]

@@ -33,28 +33,28 @@ class Calibration:
 def reliability(frame: pd.DataFrame, label: str | None = None, bins: int = BINS) -> pd.DataFrame:
     """Predicted probability against observed frequency in bins of equal width, for one class or the predicted class.
 
-    Columns from, to, count, promised (predicted), observed, low, high (Wilson, by patient); empty bins: count 0, NaN.
+    Columns from, to, count, predicted, observed, low, high (Wilson, by patient); empty bins: count 0, NaN.
     """
     one_model(frame)
     if label is None:
-        promised, came_true = probabilities(frame).max(axis=1), called_class(frame) == true_class(frame)
+        predicted, correct = probabilities(frame).max(axis=1), called_class(frame) == true_class(frame)
     else:
-        promised, came_true = frame[PREFIX + label].to_numpy(dtype=float), (frame["label"] == label).to_numpy()
+        predicted, correct = frame[PREFIX + label].to_numpy(dtype=float), (frame["label"] == label).to_numpy()
     edges = np.linspace(0, 1, bins + 1)
-    inside = np.clip(np.searchsorted(edges, promised, side="right") - 1, 0, bins - 1)
+    inside = np.clip(np.searchsorted(edges, predicted, side="right") - 1, 0, bins - 1)
     count = np.bincount(inside, minlength=bins)
-    true = np.bincount(inside, weights=came_true, minlength=bins)
+    true = np.bincount(inside, weights=correct, minlength=bins)
     patients = patients_of(frame)
-    bounds = [share_interval(came_true[inside == b], patients[inside == b]) for b in range(bins)]
+    bounds = [share_interval(correct[inside == b], patients[inside == b]) for b in range(bins)]
     with np.errstate(invalid="ignore"):
-        mean = np.bincount(inside, weights=promised, minlength=bins) / count
+        mean = np.bincount(inside, weights=predicted, minlength=bins) / count
         observed = true / count
     return pd.DataFrame(
         {
             "from": edges[:-1],
             "to": edges[1:],
             "count": count,
-            "promised": mean,
+            "predicted": mean,
             "observed": observed,
             "low": [low for low, _ in bounds],
             "high": [high for _, high in bounds],
@@ -67,7 +67,7 @@ def expected_calibration_error(curve: pd.DataFrame) -> float:
     filled = curve[curve["count"] > 0]
     if filled.empty:
         return np.nan
-    return float(np.average((filled["promised"] - filled["observed"]).abs(), weights=filled["count"]))
+    return float(np.average((filled["predicted"] - filled["observed"]).abs(), weights=filled["count"]))
 
 
 def calibration(frame: pd.DataFrame, bins: int = BINS) -> Calibration:

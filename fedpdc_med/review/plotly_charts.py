@@ -230,7 +230,7 @@ def reliability(chart: Chart) -> go.Figure:
         x=[0, 1], y=[0, 1], mode="lines", line=_dotted(), name="perfect calibration", hoverinfo="skip", row=1, col=1
     )
     one.add_scatter(
-        x=filled["promised"],
+        x=filled["predicted"],
         y=filled["observed"],
         mode="lines+markers",
         name="this model",

@@ -187,7 +187,7 @@ def reliability(chart: Chart, one: Figure) -> None:
     filled = frame[frame["count"] > 0]
     upper.plot([0, 1], [0, 1], ":", color=MUTED, lw=1)
     upper.errorbar(
-        filled["promised"], filled["observed"], yerr=_errors(filled, "observed"), fmt="o-", color=ACCENT, capsize=3
+        filled["predicted"], filled["observed"], yerr=_errors(filled, "observed"), fmt="o-", color=ACCENT, capsize=3
     )
     upper.set_ylim(-0.02, 1.02)
     upper.set_ylabel(chart.axes[1])

@@ -12,7 +12,7 @@ def test_brier_and_ece_on_paper(frame_of):
     # Two films called with 0.8, one right: (0.2² + 2 * 0.1²) = 0.06 and (0.9² + 0.8² + 0.1²) = 1.46, mean 0.76.
     numbers = calibration(frame_of(["normal", "covid-19"], ["normal", "normal"]))
     assert numbers.brier == pytest.approx(0.76)
-    assert numbers.ece == pytest.approx(0.3)  # promised 0.8, half came true
+    assert numbers.ece == pytest.approx(0.3)  # predicted 0.8, half of them correct
     assert numbers.brier_of_prevalence == pytest.approx(0.5)  # two classes, half and half
     assert numbers.films == 2
 
@@ -33,10 +33,10 @@ def test_brier_agrees_with_scikit_learn(random_frame):
 def test_curve_agrees_with_scikit_learn_and_counts_its_films(random_frame):
     frame = random_frame(500)
     curve = reliability(frame, "covid-19")
-    observed, promised = calibration_curve(frame["label"] == "covid-19", frame["p:covid-19"].astype(float), n_bins=10)
+    observed, predicted = calibration_curve(frame["label"] == "covid-19", frame["p:covid-19"].astype(float), n_bins=10)
     filled = curve[curve["count"] > 0]
     assert filled["observed"].tolist() == pytest.approx(observed)
-    assert filled["promised"].tolist() == pytest.approx(promised)
+    assert filled["predicted"].tolist() == pytest.approx(predicted)
     assert curve["count"].sum() == 500
 
 
@@ -45,7 +45,7 @@ def test_bins_have_wilson_intervals_and_empty_ones_nothing(frame_of):
     full = curve[curve["count"] > 0]
     assert full[["from", "to", "count"]].to_numpy().tolist() == [pytest.approx([0.8, 0.9, 20])]
     assert full[["observed", "low", "high"]].to_numpy()[0].round(3).tolist() == [0.9, 0.699, 0.972]
-    assert np.isnan(curve.loc[curve["count"] == 0, ["promised", "observed", "low"]]).all(axis=None)
+    assert np.isnan(curve.loc[curve["count"] == 0, ["predicted", "observed", "low"]]).all(axis=None)
 
 
 def test_bins_count_patients_where_they_have_several_films(frame_of):
@@ -55,7 +55,7 @@ def test_bins_count_patients_where_they_have_several_films(frame_of):
 
 
 def test_ece_counts_bins_by_their_films(frame_of):
-    # One film promised 0.75 and right (gap 0.25), three promised 0.95 and wrong (gap 0.95): (0.25 + 3 * 0.95) / 4.
+    # One film predicted with 0.75 and right (gap 0.25), three with 0.95 and wrong (gap 0.95): (0.25 + 3 * 0.95) / 4.
     frame = frame_of(["normal"] * 4, ["normal"] + ["covid-19"] * 3, confidence=[0.75, 0.95, 0.95, 0.95])
     assert calibration(frame).ece == pytest.approx(0.775)
 

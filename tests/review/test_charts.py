@@ -191,11 +191,11 @@ def test_reliability_has_the_predicted_probability_across_and_the_observed_upwar
     filled = found[found["count"] > 0]
     figure, _ = app(chart)
     model, bars = figure.data[1:]
-    assert (list(model.x), list(model.y)) == (list(filled["promised"]), list(filled["observed"]))
+    assert (list(model.x), list(model.y)) == (list(filled["predicted"]), list(filled["observed"]))
     assert list(bars.y) == list(found["count"])
     assert figure.layout.yaxis.range == (-0.03, 1.03)
     upper, lower = svg_charts.figure(chart).axes
-    assert upper.lines[1].get_xydata().tolist() == filled[["promised", "observed"]].to_numpy().tolist()
+    assert upper.lines[1].get_xydata().tolist() == filled[["predicted", "observed"]].to_numpy().tolist()
     assert [bar.get_height() for bar in lower.patches] == list(found["count"])
     assert upper.get_ylim() == (-0.02, 1.02)
 

@@ -170,12 +170,12 @@ def write_films(
     folder.mkdir(parents=True, exist_ok=True)
     write = partial(_write_film, folder, scanner, hospital)
     if workers == 1:
-        deque(track(map(write, cases), "phantom films", len(cases)), maxlen=0)
+        deque(track(map(write, cases), "synthetic films", len(cases)), maxlen=0)
     else:
         with Workers[Case, None](workers, ahead=1) as pool:
             pool.open(partial, write)
             batches = [range(start, min(start + 16, len(cases))) for start in range(0, len(cases), 16)]
-            for _, written in track(pool.stream(cases, batches), "phantom films", len(cases)):
+            for _, written in track(pool.stream(cases, batches), "synthetic films", len(cases)):
                 if isinstance(written, Lost):
                     raise WorkFailed("a process that makes synthetic films died twice; is there enough memory?")
     table = folder / "labels.csv"
