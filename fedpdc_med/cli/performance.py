@@ -9,11 +9,16 @@ from typing import Annotated
 import typer
 
 from fedpdc_med.cli.options import AsJson, Model, Workers, needs_flare
-from fedpdc_med.cli.terminal import console, print_table
+from fedpdc_med.cli.terminal import console, errors, print_table
 from fedpdc_med.common.processes import cores
+from fedpdc_med.common.progress import minutes
 from fedpdc_med.imaging.classes import CLASSES
 
 SPEED_FILMS, SPEED_SIDE = 500, 512
+
+
+def beforehand(seconds: float) -> None:
+    errors.print(f"This takes about {minutes(seconds)} on two cores.", highlight=False)
 
 
 def speed(
@@ -27,6 +32,7 @@ def speed(
     """
     from fedpdc_med.performance.training import measure
 
+    beforehand(20 + 17 * repeats)
     found = measure(workers or cores(), repeats)
     if as_json:
         print(json.dumps(found))
@@ -71,6 +77,7 @@ def cost(
     from fedpdc_med.methods import label
     from fedpdc_med.performance.method_cost import measure
 
+    beforehand(120 * repeats)
     rows = measure(workers or cores(), repeats)
     kept = [row.model_dump() for row in rows]
     if as_json:
