@@ -19,6 +19,8 @@ from fedpdc_med import __version__
 from fedpdc_med.benchmarks.catalogue import make_experiment
 from fedpdc_med.federation.data import CoordinatorData, EvaluationSet, LocalFederation, SiteData, usual_settings
 from fedpdc_med.federation.images import Films
+from fedpdc_med.imaging.duplicates import perceptual_hash
+from fedpdc_med.imaging.store import COLUMNS, pixel_hash, read_store, write_store
 from fedpdc_med.methods import config_of, make_method
 from fedpdc_med.runs.directory import create_run, made_with, write_predictions
 from fedpdc_med.runs.plan import FilmProcessing, LocalSettings, MethodConfig, Network, Plan, Preparation
@@ -449,6 +451,27 @@ def _film(pixels=None, path: Path | None = None, **elements) -> Dataset:
     if path is not None:
         ds.save_as(path, enforce_file_format=True)
     return ds
+
+
+@pytest.fixture
+def film_store():
+    """film_store(folder, films, label=..., ...): a store of these films, named after the folder; columns as given."""
+
+    def make(folder: Path, films, processing=None, **columns):
+        name = folder.name
+        usual = {
+            "film": [f"{name}-{i}" for i in range(len(films))],
+            "patient": [f"{name}-p{i}" for i in range(len(films))],
+            "label": "normal",
+            "split": "train",
+            "pixel_hash": [pixel_hash(film) for film in films],
+            "perceptual_hash": [perceptual_hash(film) for film in films],
+        }
+        manifest = pd.DataFrame("", index=range(len(films)), columns=list(COLUMNS)).assign(**{**usual, **columns})
+        write_store(folder, films, manifest, site=name, size=films.shape[-1], processing=processing or {})
+        return read_store(folder)
+
+    return make
 
 
 @pytest.fixture

@@ -3,33 +3,20 @@
 import os
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from fedpdc_med.common.errors import UserError
 from fedpdc_med.hospitals import HospitalSite, Phantoms
 from fedpdc_med.hospitals.build import FilmSources, check_alike, check_sites_apart
-from fedpdc_med.imaging.duplicates import perceptual_hash
 from fedpdc_med.imaging.reference import Reference
-from fedpdc_med.imaging.store import COLUMNS, pixel_hash, read_store, write_store
 from fedpdc_med.simulation.phantoms import phantom_store
 
 
 @pytest.fixture
-def store(tmp_path):
-    def make(name, films, split="train", processing=None, **columns):
-        manifest = pd.DataFrame("", index=range(len(films)), columns=list(COLUMNS)).assign(
-            film=[f"{name}-{i}" for i in range(len(films))],
-            patient=[f"{name}-p{i}" for i in range(len(films))],
-            label="normal",
-            split=split,
-            pixel_hash=[pixel_hash(film) for film in films],
-            perceptual_hash=[perceptual_hash(film) for film in films],
-            **columns,
-        )
+def store(tmp_path, film_store):
+    def make(name, films, processing=None, **columns):
         how = processing or {"fit": "pad", "equalise": False}
-        write_store(tmp_path / name, films, manifest, site=name, size=64, processing=how)
-        return read_store(tmp_path / name)
+        return film_store(tmp_path / name, films, how, **columns)
 
     return make
 

@@ -7,27 +7,17 @@ import pytest
 from fedpdc_med.common.errors import UserError
 from fedpdc_med.common.paths import site_store
 from fedpdc_med.hospitals.site import load_sites
-from fedpdc_med.imaging.duplicates import perceptual_hash
-from fedpdc_med.imaging.store import COLUMNS, pixel_hash, read_store, write_store
+from fedpdc_med.imaging.store import pixel_hash, read_store, write_store
 from fedpdc_med.simulation.partition_store import partition_store
 
 
 @pytest.fixture
-def store(tmp_path, monkeypatch):
+def store(tmp_path, monkeypatch, film_store):
     """90 films of 45 patients, two each, in three classes."""
     monkeypatch.setenv("FEDPDC_HOME", str(tmp_path / "home"))
-    rng = np.random.default_rng(0)
-    films = rng.integers(0, 256, (90, 1, 32, 32), dtype=np.uint8)
-    manifest = pd.DataFrame({column: [""] * 90 for column in COLUMNS}).assign(
-        film=[f"f{i}" for i in range(90)],
-        patient=[f"p{i // 2}" for i in range(90)],
-        label=np.repeat(["normal", "pneumonia", "covid-19"], 30),
-        split="train",
-        pixel_hash=[pixel_hash(film) for film in films],
-        perceptual_hash=[perceptual_hash(film) for film in films],
-    )
-    write_store(site_store("all"), films, manifest, site="all", size=32, processing={})
-    return read_store(site_store("all"))
+    films = np.random.default_rng(0).integers(0, 256, (90, 1, 32, 32), dtype=np.uint8)
+    labels = np.repeat(["normal", "pneumonia", "covid-19"], 30)
+    return film_store(site_store("all"), films, label=labels, patient=[f"p{i // 2}" for i in range(90)])
 
 
 def test_every_film_goes_to_one_site_and_patients_stay_together(store, tmp_path):
