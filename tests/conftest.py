@@ -53,6 +53,7 @@ SLOW_FILES = (
     "imaging/dicom/test_mutated.py",
     "imaging/ingest/test_pipeline.py",
     "performance/",
+    "review/test_html_report.py",
     "simulation/test_simulate.py",
     "test_packaging.py",
 )

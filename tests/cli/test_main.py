@@ -148,7 +148,7 @@ def test_a_benchmark_leaves_the_whole_run_directory(digits):
 
 
 def test_one_or_two_workers_and_a_kill_in_mid_round_give_the_same_model(tmp_path):
-    settings = ("--method", "moon", "--set", "epochs=6", "--rounds", "3")
+    settings = ("--method", "moon", "--set", "epochs=6", "--rounds", "2")
     whole = run_digits(tmp_path, "whole", *settings, "--workers", "2")
     single = run_digits(tmp_path, "single", *settings, "--workers", "1")
     killed = tmp_path / "killed"
@@ -173,7 +173,7 @@ def test_one_or_two_workers_and_a_kill_in_mid_round_give_the_same_model(tmp_path
     expected = (whole.folder / "model.safetensors").read_bytes()
     assert (single.folder / "model.safetensors").read_bytes() == expected
     assert (killed / "model.safetensors").read_bytes() == expected
-    assert [record.round for record in Run(killed).rounds] == [1, 2, 3]
+    assert [record.round for record in Run(killed).rounds] == [1, 2]
 
 
 def processes_in(folder):
@@ -199,13 +199,6 @@ def test_an_existing_run_is_refused_resumed_or_replaced(digits, tmp_path, monkey
     assert fedpdc(tmp_path, *again, "--rounds", "1", "--overwrite").returncode == 0
     assert run.model_file.read_bytes() != before
     assert (run.folder / "review.json").read_text(encoding="utf-8") == "what reviewers decided"
-
-
-def test_solo_has_site_models_and_no_global_one(tmp_path):
-    run = run_digits(tmp_path, "run", "--method", "solo", "--rounds", "1")
-    assert not run.model_file.exists()
-    assert len(list(run.site_models.iterdir())) == 10
-    assert set(run.predictions["model"]) == {f"site-{i:02d}" for i in range(1, 11)}
 
 
 @pytest.mark.parametrize(
