@@ -6,8 +6,8 @@ BIN := $(VENV)/bin
 .PHONY: help demo test quick lint graph docs lock install install-dev browser clean
 
 help:
-	@echo "make demo    set everything up and run the demonstration"
-	@echo "make test    set everything up, lint, type-check and run all tests"
+	@echo "make demo    set everything up and run the demonstration (about 5 minutes, 5 GB)"
+	@echo "make test    set everything up, lint, type-check and run all tests (about 20 minutes in all)"
 	@echo "make quick   run the fast tests (under two minutes in total)"
 	@echo "make graph   print which folder of the package imports which"
 	@echo "make docs    write docs/cli.md, the command reference"
@@ -60,6 +60,7 @@ browser:
 
 # Line coverage is measured in the tests' own process: lines that run only in workers, kits or subprocesses count as missed.
 test: lint browser
+	@echo "running all tests (about 15 minutes on two cores)"
 	$(BIN)/pytest --durations 10 --cov fedpdc_med --cov-report term:skip-covered
 
 quick: install-dev
