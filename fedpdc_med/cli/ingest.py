@@ -10,7 +10,6 @@ from fedpdc_med.cli.options import Collection, Squared, Workers, listed
 from fedpdc_med.cli.terminal import console, print_table
 from fedpdc_med.common.description import count
 from fedpdc_med.common.errors import UserError
-from fedpdc_med.common.processes import start_server
 from fedpdc_med.imaging.classes import CHEST, CLASSES, FRONTAL, VIEWS
 
 if TYPE_CHECKING:
@@ -67,7 +66,6 @@ def ingest(
 
     Example: fedpdc ingest /data/chest-2024 --site harbor-general --labels labels.csv
     """
-    start_server()
     from fedpdc_med.imaging.ingest.labels import one_label, read_labels
     from fedpdc_med.imaging.ingest.pipeline import check_rejects
     from fedpdc_med.imaging.ingest.pipeline import ingest as run_ingest

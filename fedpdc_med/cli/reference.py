@@ -9,7 +9,7 @@ from fedpdc_med.cli.options import Collection, Squared, Workers
 from fedpdc_med.cli.terminal import console, print_checks, print_table
 from fedpdc_med.common.errors import UserError, WorkFailed
 from fedpdc_med.common.paths import home
-from fedpdc_med.common.processes import cores, start_server
+from fedpdc_med.common.processes import cores
 
 if TYPE_CHECKING:
     from fedpdc_med.imaging.reference import Reference
@@ -44,7 +44,6 @@ def build(
 
     Example: fedpdc reference build covid-chestxray-dataset --licence "see metadata.csv" --provenance "ieee8023"
     """
-    start_server()
     from fedpdc_med.imaging.ingest.labels import read_labels
     from fedpdc_med.imaging.reference import build_reference, check_place, read_reference
 
