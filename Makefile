@@ -60,7 +60,7 @@ browser:
 
 # Line coverage is measured in the tests' own process: lines that run only in workers, kits or subprocesses count as missed.
 test: lint browser
-	@echo "running all tests (about 15 minutes on two cores)"
+	@echo "running all tests (about 16 minutes on two cores)"
 	$(BIN)/pytest --durations 10 --cov fedpdc_med --cov-report term:skip-covered
 
 quick: install-dev
